@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Small text questions that several programs ask. */
+#ifndef BASE_TEXT_H
+#define BASE_TEXT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+bool text_valid_utf8(const void *data, size_t len); /* strict: no overlong forms, no surrogates, no NUL */
+/* Makes a NUL-terminated string valid UTF-8 in place: each bad byte becomes '?'. */
+void text_force_utf8(char *s);
+bool text_valid_digest(const char *s); /* sha256:<64 lower hex> or sha512:<128 lower hex> */
+bool text_starts(const char *s, const char *prefix);
+bool text_ends(const char *s, const char *suffix);
+/* Decimal, whole string, within [min, max]; 0 or -EINVAL / -ERANGE. */
+int text_parse_u64(const char *s, uint64_t min, uint64_t max, uint64_t *ret);
+/* A random (version 4) UUID, 36 characters and NUL. */
+void text_uuid(char dst[37]);
+bool text_is_uuid(const char *s);
+
+#endif
