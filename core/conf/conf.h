@@ -47,6 +47,8 @@ int conf_each(const struct conf *, const char *section, int (*cb)(void *user, co
 /* The value of one free name, or NULL. */
 const char *conf_free_name(const struct conf *, const char *section, const char *key);
 
+/* Are a plugin's declared keys sound: names, types, defaults? */
+int conf_check_keys(const struct edera_conf_key *, struct edera_error *);
 /* A plugin's section as the ABI hands it over: a copy that lives until edera_conf_free. Defaults where the file is silent. */
 struct edera_conf *conf_plugin_section(const struct conf *, const struct conf_plugin *);
 void edera_conf_free(struct edera_conf *);
@@ -63,7 +65,8 @@ void edera_conf_print(const struct edera_conf *, const char *key, struct buf *va
  * Plugin sections are listed as "plugin.NAME" in `plugins`. */
 void conf_diff(const struct conf *old, const struct conf *now, struct buf *restart, struct buf *applied, struct buf *plugins);
 
-/* The commented default file; mode 0644. Never overwrites: -EEXIST. */
+/* The commented default file, and writing it; mode 0644. Never overwrites: -EEXIST. */
+int conf_print_default(struct buf *);
 int conf_write_default(const char *path, struct edera_error *);
 
 /*
