@@ -49,14 +49,15 @@ struct edera_vm_spec {
 	uint32_t uid;          /* user and group of the VM's processes: its own, shared with no other VM */
 	uint32_t n_disks;
 	const struct edera_disk *disks;
-	const char *run_dir;   /* private directory of the VM (root, 0711): the core makes it, and removes it after vm_destroy */
+	const char *run_dir;   /* private directory of the VM (root, 0711): the core makes it, and removes it after vm_destroy. It is
+	                          always EDERA_PATH_RUN/zones/<id>, so that ops which are given only an id find it, too */
 };
 
 enum edera_vm_state {
 	EDERA_VM_UNKNOWN = 0,
 	EDERA_VM_CREATED = 1, /* made, its first instruction not yet run */
 	EDERA_VM_RUNNING = 2,
-	EDERA_VM_STOPPED = 3, /* ended; vm_destroy frees what is left */
+	EDERA_VM_STOPPED = 3, /* ended; vm_destroy frees what is left. A backend may also forget such a VM: -ENOENT */
 };
 
 struct edera_vm_info {
@@ -76,6 +77,7 @@ struct edera_hypervisor_ops {
 	/* Makes the VM, not yet running, so that console and channel can be opened before its first byte. On failure nothing
 	 * of it is left. -EEXIST: a VM with this id exists. -ENOMEM: the host has not enough memory. */
 	int (*vm_create)(void *inst, const struct edera_call *, const struct edera_vm_spec *, struct edera_vm_info *ret, struct edera_error *);
+	/* Of a VM that runs already: success. */
 	int (*vm_start)(void *inst, const struct edera_call *, const char *id, struct edera_error *);
 	/* Returns when the request is made (polite) or the VM no longer runs (force). -ENOENT: no such VM. */
 	int (*vm_stop)(void *inst, const struct edera_call *, const char *id, uint32_t flags, struct edera_error *);
@@ -89,6 +91,7 @@ struct edera_hypervisor_ops {
 	int (*vm_channel)(void *inst, const struct edera_call *, const char *id, int *ret_fd, struct edera_error *);
 	/* The same for the serial console (both directions). */
 	int (*vm_console)(void *inst, const struct edera_call *, const char *id, int *ret_fd, struct edera_error *);
+	/* -EEXIST: the VM has a disk of this serial. -ENOENT: no such VM, or no such file. */
 	int (*disk_attach)(void *inst, const struct edera_call *, const char *id, const struct edera_disk *, struct edera_error *);
 	/* Idempotent: a serial that is not attached is success. */
 	int (*disk_detach)(void *inst, const struct edera_call *, const char *id, const char *serial, struct edera_error *);

@@ -10,7 +10,10 @@
  * Order: the file is checked (owner, mode, parents) and loaded, the descriptor is checked, requirements are resolved,
  * then probe, init and start are called in order of dependency, stop and fini in exactly the reverse. All five are
  * called on one thread, one plugin after another, before any worker runs (stop and fini: after the last worker ended),
- * so global initialisation of libraries (libcurl, libvirt) belongs in init. A plugin is never unloaded. */
+ * so global initialisation of libraries (libcurl, libvirt) belongs in init. A plugin is never unloaded.
+ *
+ * The daemon is a child subreaper and collects, on SIGCHLD, every ended process that detached from its starter and so
+ * became its child. It never waits for a child that a library or a plugin forked itself. */
 #ifndef EDERA_PLUGIN_H
 #define EDERA_PLUGIN_H
 

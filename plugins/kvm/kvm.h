@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the files of the KVM plugin share: one instance, one libvirt connection. */
+#ifndef KVM_H
+#define KVM_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <libvirt/libvirt.h>
+#include <edera/hypervisor.h>
+#include "base/buf.h"
+#include "base/error.h"
+#include "base/path.h"
+
+#define KVM_NAME_PREFIX "zone-" /* a domain's name is this and its UUID, for names of zones repeat */
+#define KVM_CHANNEL "dev.edera.agent.0"
+
+struct kvm {
+	const struct edera_host *host;
+	const char *machine, *emulator;
+	const char *run_dir;     /* the daemon's; VMs are below it */
+	bool embedded;           /* libvirt runs inside this process, in `root` */
+	bool hardware;           /* domains use KVM, else software emulation */
+	uint32_t kvm_gid;        /* the group QEMU needs for /dev/kvm, 0 = none */
+	char root[PATH_CAP];
+	char uri[PATH_CAP + 32];
+	char owner[3 * 256];     /* XML namespace that marks this daemon's domains */
+	pthread_t loop;
+	bool loop_runs;
+	atomic_bool ending;
+	pthread_mutex_t lock;    /* over conn and events */
+	virConnectPtr conn;
+	int events;              /* callback id, -1 = none */
+	struct kvm_end *ends;    /* VMs whose end was asked for, until it is reported */
+};
+
+/* accel.c: decides between KVM and software emulation. choice: "auto", "kvm" or "tcg". */
+int kvm_choose_accelerator(const char *choice, bool *ret_hardware, uint32_t *ret_gid, struct edera_error *);
+/* The user whose view of /dev/kvm agrees with what a probing QEMU finds there. */
+const char *kvm_probe_user(void);
+
+/* connection.c */
+int kvm_loop_start(struct kvm *, struct edera_error *);
+void kvm_loop_stop(struct kvm *);
+/* A reference to a live connection; the caller closes it. Opens it again if libvirtd went away. */
+int kvm_connect(struct kvm *, virConnectPtr *ret, struct edera_error *);
+void kvm_disconnect(struct kvm *);
+/* libvirt reports a domain it was told to destroy as crashed when QEMU's end overtakes the order. These keep the two apart:
+ * expected before the order is given, forgotten when a VM of that id is made (again). */
+void kvm_expect_end(struct kvm *, const char *id);
+bool kvm_forget_end(struct kvm *, const char *id); /* true: it was expected; NULL: all */
+
+/* root.c: the directory an embedded libvirt lives in. */
+int kvm_root_prepare(struct kvm *, struct edera_error *);
+
+/* domain.c: finding domains, and what all ops need. */
+int kvm_find(struct kvm *, const char *id, virDomainPtr *ret, struct edera_error *); /* -ENOENT: none of ours */
+bool kvm_is_ours(const struct kvm *, virDomainPtr);
+int kvm_virt_error(struct edera_error *, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+int kvm_call_expired(const struct edera_call *, struct edera_error *); /* 0, -ETIMEDOUT or -ECANCELED */
+static inline void kvm_domain_free(virDomainPtr *d) { if (*d) virDomainFree(*d); }
+static inline void kvm_conn_close(virConnectPtr *c) { if (*c) virConnectClose(*c); }
+#define _domain_ __attribute__((cleanup(kvm_domain_free)))
+#define _conn_ __attribute__((cleanup(kvm_conn_close)))
+
+/* xml.c */
+int kvm_domain_xml(const struct kvm *, const struct edera_vm_spec *, struct buf *ret, struct edera_error *);
+int kvm_disk_xml(const struct edera_disk *, unsigned index, struct buf *ret, struct edera_error *);
+void kvm_disk_target(unsigned index, char dst[8]); /* sda, sdb, ... sdz, sdaa, ... */
+#define KVM_MAX_DISKS 200u
+
+/* vm.c, disk.c, stream.c: the op table */
+int kvm_vm_create(void *, const struct edera_call *, const struct edera_vm_spec *, struct edera_vm_info *, struct edera_error *);
+int kvm_vm_start(void *, const struct edera_call *, const char *id, struct edera_error *);
+int kvm_vm_stop(void *, const struct edera_call *, const char *id, uint32_t flags, struct edera_error *);
+int kvm_vm_destroy(void *, const struct edera_call *, const char *id, struct edera_error *);
+int kvm_vm_info(void *, const struct edera_call *, const char *id, struct edera_vm_info *, struct edera_error *);
+int kvm_vm_list(void *, const struct edera_call *, int (*cb)(void *, const struct edera_vm_info *), void *user, struct edera_error *);
+int kvm_vm_channel(void *, const struct edera_call *, const char *id, int *ret_fd, struct edera_error *);
+int kvm_vm_console(void *, const struct edera_call *, const char *id, int *ret_fd, struct edera_error *);
+int kvm_disk_attach(void *, const struct edera_call *, const char *id, const struct edera_disk *, struct edera_error *);
+int kvm_disk_detach(void *, const struct edera_call *, const char *id, const char *serial, struct edera_error *);
+
+#endif
