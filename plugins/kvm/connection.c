@@ -126,6 +126,25 @@ static void drop(struct kvm *k)
 	k->conn = NULL;
 }
 
+/* libvirt takes up domains it finds running on threads of its own, and one that is destroyed before its thread is done vanishes
+ * without an event. That thread holds the domain's job, and this harmless question has to wait for it. */
+static void wait_for_reconnects(virConnectPtr conn)
+{
+	virDomainPtr *all = NULL;
+	int n = virConnectListAllDomains(conn, &all, VIR_CONNECT_LIST_DOMAINS_ACTIVE);
+
+	for (int i = 0; i < n; i++) {
+		const char *name = virDomainGetName(all[i]);
+		virTypedParameterPtr params = NULL;
+		int count = 0;
+
+		if (name && text_starts(name, KVM_NAME_PREFIX) && virDomainGetPerfEvents(all[i], &params, &count, 0) == 0)
+			virTypedParamsFree(params, count);
+		virDomainFree(all[i]);
+	}
+	free(all);
+}
+
 static int open_connection(struct kvm *k, struct edera_error *err)
 {
 	k->conn = virConnectOpen(k->uri);
@@ -141,6 +160,7 @@ static int open_connection(struct kvm *k, struct edera_error *err)
 	}
 	if (!k->embedded)
 		virConnectSetKeepAlive(k->conn, 5, 3);
+	wait_for_reconnects(k->conn);
 	return 0;
 }
 

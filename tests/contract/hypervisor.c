@@ -591,7 +591,8 @@ static void adopt(const char *id)
 	CHECK_ERR(ops->vm_stop(inst, CALL, id, EDERA_VM_STOP_FORCE, &err) == 0, &err);
 	CHECK(host_wait_event(id, EDERA_VM_EVENT_STOPPED, 5000, NULL));
 	CHECK_ERR(ops->vm_destroy(inst, CALL, id, &err) == 0, &err);
-	CHECK(no_processes(id) && count_entries(v.run_dir) == 0);
+	CHECK(no_processes(id));
+	CHECK(count_entries(v.run_dir) == 0);
 }
 
 #define KILLED_ID "11111111-1111-4111-8111-111111111111"
