@@ -19,9 +19,9 @@ extern "C" {
 #define EDERA_HV_ADOPT         (1ull << 2) /* VMs survive the daemon; vm_list finds them again */
 #define EDERA_HV_PV_ONLY       (1ull << 3) /* needs no hardware virtualization */
 #define EDERA_HV_OWN_KERNEL    (1ull << 4) /* a guest kernel of its own; absent for test backends that share the host's */
-#define EDERA_HV_PAUSE         (1ull << 5) /* later ABI minors append the ops of these */
-#define EDERA_HV_NET_HOTPLUG   (1ull << 6)
-#define EDERA_HV_FS_SHARE      (1ull << 7)
+#define EDERA_HV_FS_SHARE      (1ull << 5) /* share_attach, share_detach while running */
+#define EDERA_HV_PAUSE         (1ull << 6) /* later ABI minors append the ops of these and the following */
+#define EDERA_HV_NET_HOTPLUG   (1ull << 7)
 #define EDERA_HV_MEM_HOTPLUG   (1ull << 8)
 #define EDERA_HV_VCPU_HOTPLUG  (1ull << 9)
 #define EDERA_HV_SNAPSHOT      (1ull << 10)
@@ -33,6 +33,16 @@ struct edera_disk {
 	const char *serial; /* [a-z0-9-]{1,20}, unique in the VM: how the guest tells disks apart */
 	const char *path;   /* absolute host path of a raw image or block device; not to be chowned or relabelled */
 	uint32_t flags;     /* EDERA_DISK_* */
+	uint32_t reserved;  /* 0 */
+};
+
+#define EDERA_SHARE_READONLY 1u
+
+/* A host directory that a guest mounts by its tag (virtiofs, 9p, whatever the backend and the guest agree on). */
+struct edera_share {
+	const char *tag;    /* [a-z0-9-]{1,31}, unique in the VM */
+	const char *path;   /* absolute host directory; the guest must not be able to leave it */
+	uint32_t flags;     /* EDERA_SHARE_* */
 	uint32_t reserved;  /* 0 */
 };
 
@@ -95,6 +105,9 @@ struct edera_hypervisor_ops {
 	int (*disk_attach)(void *inst, const struct edera_call *, const char *id, const struct edera_disk *, struct edera_error *);
 	/* Idempotent: a serial that is not attached is success. */
 	int (*disk_detach)(void *inst, const struct edera_call *, const char *id, const char *serial, struct edera_error *);
+	/* EDERA_HV_FS_SHARE. The same for directories of the host; the zone agent is told the tag. */
+	int (*share_attach)(void *inst, const struct edera_call *, const char *id, const struct edera_share *, struct edera_error *);
+	int (*share_detach)(void *inst, const struct edera_call *, const char *id, const char *tag, struct edera_error *);
 };
 
 #ifdef __cplusplus

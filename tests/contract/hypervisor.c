@@ -226,6 +226,8 @@ static void test_table(void)
 	CHECK(!!(caps & EDERA_HV_CONSOLE) == (ops->vm_console != NULL));
 	CHECK(!!(caps & EDERA_HV_BLOCK_HOTPLUG) == (ops->disk_attach != NULL));
 	CHECK(!!(caps & EDERA_HV_BLOCK_HOTPLUG) == (ops->disk_detach != NULL));
+	CHECK(!!(caps & EDERA_HV_FS_SHARE) == (ops->share_attach != NULL));
+	CHECK(!!(caps & EDERA_HV_FS_SHARE) == (ops->share_detach != NULL));
 }
 
 static void test_unknown_id(void)
