@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CLI_IMAGE_H
+#define CLI_IMAGE_H
+
+#include "cli.h"
+
+extern const struct command image_pull, image_list, image_remove, image_prune, image_list_kernel_variants;
+
+/* view.c: an edera.node.v1 Image as a row */
+extern const struct list_view image_view;
+void image_size(struct buf *, uint64_t bytes);   /* "12.3 MiB" */
+void image_age(struct buf *, int64_t seconds);   /* "3 hours" */
+Protect__Control__V1__OciImageFormat image_format(const char *name); /* "squashfs"; UNKNOWN for what is none */
+int image_collect(struct cli *, Edera__Node__V1__ListImagesReply **ret, struct list *, struct edera_error *);
+
+#endif

@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "image/image.h"
+
+#include <string.h>
+
+struct args {
+	const char *format;
+};
+
+static bool has_name(const Edera__Node__V1__Image *i, const char *wanted)
+{
+	for (size_t k = 0; k < i->n_names; k++)
+		if (!strcmp(i->names[k], wanted))
+			return true;
+	return false;
+}
+
+/* A digest or its beginning, with or without the algorithm; shorter than six digits is too easily another image's. */
+static bool begins_digest(const char *digest, const char *wanted)
+{
+	const char *colon = strchr(digest, ':');
+	size_t n = strlen(wanted), algorithm = colon ? (size_t)(colon - digest) + 1 : 0;
+
+	if (!strncmp(wanted, digest, algorithm) && algorithm)
+		return n >= algorithm + 6 && !strncmp(digest, wanted, n);
+	return n >= 6 && !strncmp(digest + algorithm, wanted, n);
+}
+
+/* Leaves the images meant; all must be one image, if in several formats. */
+static int choose(struct list *list, const char *wanted, const char *format, struct edera_error *err)
+{
+	const Edera__Node__V1__Image *first = NULL;
+	size_t kept = 0;
+
+	for (size_t i = 0; i < list->n; i++) {
+		const Edera__Node__V1__Image *image = list->rows[i];
+
+		if (!has_name(image, wanted) && !begins_digest(image->digest, wanted))
+			continue;
+		if (format && strcmp(format, image->format))
+			continue;
+		if (first && strcmp(first->digest, image->digest))
+			return err_set(err, -EINVAL, "'%s' is more than one image: %s and %s; give more of the digest", wanted, first->digest, image->digest);
+		first = list->rows[kept++] = image;
+	}
+	list->n = kept;
+	return kept ? 0 : err_set(err, -ENOENT, "there is no image '%s' in the cache; 'protect image list' shows those there are", wanted);
+}
+
+static int remove_one(struct cli *cli, const Edera__Node__V1__Image *image, struct edera_error *err)
+{
+	Protect__Control__V1__RemoveImageRequest request = PROTECT__CONTROL__V1__REMOVE_IMAGE_REQUEST__INIT;
+	Protect__Control__V1__RemoveImageReply *reply _message_ = NULL;
+	int r;
+
+	request.digest = image->digest;
+	request.format = image_format(image->format);
+	r = cli_call(cli, CONTROL, "RemoveImage", &request, &reply, err);
+	if (r)
+		return r;
+	if (!reply->removed)
+		return err_set(err, -ENOENT, "the image '%s' (%s) was not removed: it is gone already", image->digest, image->format);
+	cli_puts(image->digest);
+	return 0;
+}
+
+static int run(struct cli *cli, const void *args, const struct strings *operands, struct edera_error *err)
+{
+	const struct args *a = args;
+
+	for (size_t i = 0; i < operands->n; i++) {
+		Edera__Node__V1__ListImagesReply *reply _message_ = NULL;
+		struct list list _list_ = { 0 };
+		int r = image_collect(cli, &reply, &list, err);
+
+		if (!r)
+			r = choose(&list, operands->v[i], a->format, err);
+		for (size_t k = 0; !r && k < list.n; k++)
+			r = remove_one(cli, list.rows[k], err);
+		if (r)
+			return r;
+	}
+	return 0;
+}
+
+static const char *const formats[] = { "squashfs", "erofs", "tar", "directory", NULL };
+
+static const struct opt options[] = {
+	{ "format", 's', OPT_STRING, AT(struct args, format), "FORMAT", "only the copy in this format", .choices = formats },
+};
+
+static const struct example examples[] = {
+	{ "protect image remove sha256:4bcff63911fc", NULL },
+	{ "protect image remove docker.io/library/alpine:3.20", NULL },
+	{ 0 },
+};
+
+const struct command image_remove = {
+	.name = "remove", .summary = "Remove images from the cache",
+	.about = "IMAGE is a digest, six or more digits of its beginning, or a name as 'image list' shows it. An image that a zone or a workload uses is not removed. "
+		 "The digest of what was removed is printed.",
+	.operands = "IMAGE...", .min = 1, .max = ANY, .names = NAMES_IMAGE, OPTIONS(options), .args_size = sizeof(struct args), .run = run, .examples = examples,
+};

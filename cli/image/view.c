@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "image/image.h"
+#include "base/cleanup.h"
+
+#include <inttypes.h>
+#include <string.h>
+#include <time.h>
+
+typedef Edera__Node__V1__Image Image;
+
+void image_size(struct buf *b, uint64_t bytes)
+{
+	static const char *const units[] = { "B", "KiB", "MiB", "GiB", "TiB" };
+	double v = (double)bytes;
+	size_t u = 0;
+
+	while (v >= 1024 && u + 1 < ARRAY_SIZE(units)) {
+		v /= 1024;
+		u++;
+	}
+	buf_printf(b, u && v < 100 ? "%.1f %s" : "%.0f %s", v, units[u]);
+}
+
+void image_age(struct buf *b, int64_t seconds)
+{
+	static const struct { int64_t seconds; const char *unit; } units[] = { { 86400, "day" }, { 3600, "hour" }, { 60, "minute" }, { 1, "second" } };
+
+	if (seconds < 0)
+		seconds = 0;
+	for (size_t i = 0; i < ARRAY_SIZE(units); i++) {
+		int64_t n = seconds / units[i].seconds;
+
+		/* "36 hours" says more than "1 day". */
+		if (n >= 2 || i + 1 == ARRAY_SIZE(units)) {
+			buf_printf(b, "%" PRId64 " %s%s", n, units[i].unit, n == 1 ? "" : "s");
+			return;
+		}
+	}
+}
+
+Protect__Control__V1__OciImageFormat image_format(const char *name)
+{
+	const ProtobufCEnumDescriptor *d = &protect__control__v1__oci_image_format__descriptor;
+
+	for (unsigned i = 0; i < d->n_values; i++) {
+		struct buf word _buf_ = BUF_INIT;
+
+		format_enum_word(&word, d, d->values[i].value);
+		if (!strcmp((const char *)word.data, name))
+			return (Protect__Control__V1__OciImageFormat)d->values[i].value;
+	}
+	return PROTECT__CONTROL__V1__OCI_IMAGE_FORMAT__OCI_IMAGE_FORMAT_UNKNOWN;
+}
+
+static void cell_digest(const void *m, const void *context, struct buf *b)
+{
+	buf_puts(b, ((const Image *)m)->digest);
+}
+
+/* As much as one needs to tell images apart and to name one in `image remove`. */
+static void cell_short_digest(const void *m, const void *context, struct buf *b)
+{
+	const char *digest = ((const Image *)m)->digest, *colon = strchr(digest, ':');
+
+	buf_printf(b, "%.*s", colon ? (int)(colon - digest) + 13 : 12, digest);
+}
+
+static void cell_names(const void *m, const void *context, struct buf *b)
+{
+	const Image *i = m;
+
+	for (size_t k = 0; k < i->n_names; k++)
+		buf_printf(b, "%s%s", k ? ", " : "", i->names[k]);
+}
+
+static void cell_format(const void *m, const void *context, struct buf *b)
+{
+	buf_puts(b, ((const Image *)m)->format);
+}
+
+static void cell_size(const void *m, const void *context, struct buf *b)
+{
+	image_size(b, ((const Image *)m)->bytes);
+}
+
+static void cell_bytes(const void *m, const void *context, struct buf *b)
+{
+	buf_printf(b, "%" PRIu64, ((const Image *)m)->bytes);
+}
+
+static void cell_age(const void *m, const void *context, struct buf *b)
+{
+	image_age(b, time(NULL) - ((const Image *)m)->created);
+}
+
+static void cell_created(const void *m, const void *context, struct buf *b)
+{
+	buf_printf(b, "%" PRId64, ((const Image *)m)->created);
+}
+
+static void cell_in_use(const void *m, const void *context, struct buf *b)
+{
+	buf_puts(b, ((const Image *)m)->in_use ? "yes" : "no");
+}
+
+static const struct column columns[] = {
+	{ .title = "digest", .cell = cell_short_digest },
+	{ .title = "names", .cell = cell_names, .missing = "n/a" },
+	{ .title = "format", .cell = cell_format },
+	{ .title = "size", .cell = cell_size },
+	{ .title = "age", .cell = cell_age },
+	{ .title = "in use", .cell = cell_in_use },
+};
+
+static const struct column simple[] = {
+	{ .cell = cell_digest }, { .cell = cell_format }, { .cell = cell_bytes }, { .cell = cell_created }, { .cell = cell_in_use }, { .cell = cell_names },
+};
+
+const struct list_view image_view = { columns, ARRAY_SIZE(columns), simple, ARRAY_SIZE(simple), "no images have been pulled", NULL };
+
+int image_collect(struct cli *cli, Edera__Node__V1__ListImagesReply **ret, struct list *list, struct edera_error *err)
+{
+	Edera__Node__V1__ListImagesRequest request = EDERA__NODE__V1__LIST_IMAGES_REQUEST__INIT;
+	int r = cli_call(cli, NODE, "ListImages", &request, ret, err);
+
+	for (size_t i = 0; !r && i < (*ret)->n_images; i++)
+		list_add(list, (*ret)->images[i]);
+	return r;
+}

@@ -1,0 +1,7 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tree.h"
+#include "plugin/plugin.h"
+
+static const struct command *const verbs[] = { &plugin_list, &plugin_info, &plugin_conf, NULL };
+
+const struct command plugin_group = { .name = "plugin", .summary = "Plugins: the hypervisor, the image store, the sources of kernel variants", .sub = verbs };

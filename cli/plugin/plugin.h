@@ -1,0 +1,11 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CLI_PLUGIN_H
+#define CLI_PLUGIN_H
+
+#include "cli.h"
+
+extern const struct command plugin_list, plugin_info, plugin_conf, plugin_check;
+
+int plugin_get(struct cli *, const char *name, Edera__Node__V1__GetPluginReply **ret, struct edera_error *);
+
+#endif

@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CLI_WORKLOAD_H
+#define CLI_WORKLOAD_H
+
+#include "cli.h"
+
+extern const struct command workload_launch, workload_list, workload_logs, workload_exec, workload_attach, workload_start, workload_stop, workload_destroy;
+
+/* view.c: a Workload as a row; the context is a struct list of Zones, for their names. */
+extern const struct list_view workload_view;
+const char *workload_name(const Protect__Control__V1__Workload *);
+Protect__Control__V1__WorkloadState workload_state(const Protect__Control__V1__Workload *);
+const char *workload_failure(const Protect__Control__V1__Workload *);
+int workload_collect(struct cli *, struct replies *, struct list *, struct edera_error *);
+
+#endif

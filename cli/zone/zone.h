@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CLI_ZONE_H
+#define CLI_ZONE_H
+
+#include "cli.h"
+
+extern const struct command zone_launch, zone_list, zone_watch, zone_logs, zone_exec, zone_attach, zone_destroy, zone_resolve, zone_metrics, zone_update_resources;
+
+/* view.c: a Zone as a row */
+extern const struct list_view zone_view;
+const char *zone_name(const Protect__Control__V1__Zone *);
+Protect__Control__V1__ZoneState zone_state(const Protect__Control__V1__Zone *);
+/* Why it failed, or "". */
+const char *zone_failure(const Protect__Control__V1__Zone *);
+/* All zones the daemon knows; rows point into replies. */
+int zone_collect(struct cli *, struct replies *, struct list *, struct edera_error *);
+
+#endif
