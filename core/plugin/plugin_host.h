@@ -13,6 +13,7 @@
 #include <edera/image_store.h>
 #include <edera/variant_source.h>
 #include "conf/conf.h"
+#include "plugin/inspect.h" /* plugin_kind_name */
 
 struct plugin_host;
 
@@ -26,7 +27,6 @@ enum plugin_state {
 };
 
 const char *plugin_state_name(enum plugin_state); /* "loaded", "skipped", ... */
-const char *plugin_kind_name(uint32_t kind);      /* "hypervisor", "image-store", "variant-source" */
 
 /* What `protect plugin list` and `info` show. Strings are "" where not known, and live until the host is freed. */
 struct plugin_info {

@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Credentials for one run of the provider: of all that is known, only what concerns the registry that is named. */
+#ifndef CORE_OCI_AUTH_H
+#define CORE_OCI_AUTH_H
+
+#include <stdbool.h>
+#include "base/buf.h"
+#include "base/error.h"
+
+struct oci_auth_request {
+	const char *registry;    /* "docker.io", "localhost:5000" */
+	const char *mirror;      /* registry asked instead of Docker Hub; "" or NULL: none */
+	const char *call_json;   /* the caller's auth.json, which wins over the file; NULL: none */
+	const char *file;        /* the node's auth.json; it need not exist */
+	bool helpers;            /* run the credential helpers that the file names */
+};
+
+/* Appends {"auths":{...}} to ret, or nothing if there are no credentials for that registry. */
+int oci_auth_collect(const struct oci_auth_request *, struct buf *ret, struct edera_error *);
+
+#endif
