@@ -164,13 +164,15 @@ static int walk_message(struct walk *w, const ProtobufCMessageDescriptor *d, con
 		struct value v;
 		const char *why = read_value(&p, end, &v);
 		const ProtobufCFieldDescriptor *f;
+		bool single;
 		int r;
 
 		if (why)
 			return refuse(w, d, NULL, why);
 		f = protobuf_c_message_descriptor_get_field(d, v.number);
-		/* The unpacker remembers each occurrence, so a single field that comes again and again counts as an element too. */
-		if ((!f || ++seen > d->n_fields) && !charge(w, 1))
+		single = f && f->label != PROTOBUF_C_LABEL_REPEATED && f->type != PROTOBUF_C_TYPE_MESSAGE;
+		/* The unpacker notes each occurrence, so a single field that comes again and again counts as an element too. */
+		if ((!f || (single && ++seen > d->n_fields)) && !charge(w, 1))
 			return refuse(w, d, f, "too many elements");
 		if (f && (r = walk_known(w, d, f, &v, depth)))
 			return r;
