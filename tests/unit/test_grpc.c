@@ -13,6 +13,11 @@
 #include "rpc/grpc.h"
 #include "rpc/grpc_text.h"
 
+#ifdef PROTECT_SANITIZED /* freed memory is kept for a while */
+#define RSS_SLACK_KIB (256 << 10)
+#else
+#define RSS_SLACK_KIB (8 << 10)
+#endif
 #define ECHO_SERVICE (&test__echo__v1__echo__descriptor)
 
 static char dir[] = "/tmp/test-grpc-XXXXXX", path[64];
@@ -268,20 +273,482 @@ static void test_errors(void)
 	CU_ASSERT_PTR_NULL(reply);
 }
 
+/* ---- back-pressure ---- */
+
+static void test_slow_reader(void)
+{
+	struct probe p = { .pause_each = true };
+	Test__Echo__V1__EchoRequest r = request();
+	uint64_t sent, before;
+
+	r.size = 10000;
+	begin(&p, "ServerStream", 0, &r); /* endless; the client pauses after one message */
+	wait_ms(100);
+	sent = echo_stats.sent_bytes;
+	CU_ASSERT_EQUAL(p.messages, 1);
+	/* At most the stream's window, the socket and the sender's queue. */
+	CU_ASSERT(sent < 2 * GRPC_SEND_HIGH + (1 << 20));
+	wait_ms(50);
+	CU_ASSERT_EQUAL(echo_stats.sent_bytes, sent);
+	before = sent;
+	p.pause_each = false;
+	grpc_stream_resume(p.stream);
+	wait_ms(100);
+	CU_ASSERT(echo_stats.sent_bytes > before + (1 << 20)); /* flows again */
+	CU_ASSERT_TRUE(p.in_order);
+	grpc_stream_cancel(p.stream);
+	finish(&p);
+}
+
+static void test_paused_end(void)
+{
+	struct probe p = { .pause_each = true };
+	Test__Echo__V1__EchoRequest r = request();
+
+	r.count = 3;
+	r.code = RPC_ABORTED;
+	begin(&p, "ServerStream", 0, &r);
+	wait_ms(30);
+	CU_ASSERT_EQUAL(p.messages, 1);
+	CU_ASSERT_EQUAL(p.done, 0); /* the end is there, but behind messages not taken */
+	grpc_stream_resume(p.stream);
+	wait_ms(10);
+	CU_ASSERT_EQUAL(p.messages, 2);
+	p.pause_each = false;
+	grpc_stream_resume(p.stream);
+	finish(&p);
+	CU_ASSERT_EQUAL(p.messages, 3);
+	CU_ASSERT_EQUAL(p.status, RPC_ABORTED);
+}
+
+static void test_server_pauses(void)
+{
+	struct probe p = { 0 }, other = { 0 };
+	Test__Echo__V1__EchoRequest r = request();
+	_free_ uint8_t *data = calloc(1, 10000);
+	size_t accepted = 0;
+
+	echo_stats.hold = true;
+	r.data = (ProtobufCBinaryData){ .len = 10000, .data = data };
+	begin(&p, "Bidi", 0, NULL);
+	for (int i = 0; i < 1000; i++) {
+		while (grpc_stream_writable(p.stream) && !grpc_stream_send(p.stream, &r.base))
+			accepted += 10000;
+		turns(1);
+	}
+	CU_ASSERT_EQUAL(echo_stats.got_messages, 1);
+	CU_ASSERT(accepted < 1 << 20);
+	/* Nobody else on the connection suffers. */
+	r.size = 1000000;
+	begin(&other, "Unary", 1000, &r);
+	finish(&other);
+	CU_ASSERT_EQUAL(other.status, RPC_OK);
+	CU_ASSERT_EQUAL(other.bytes, 1000000);
+	/* What ignores writable meets the bound. */
+	while (grpc_stream_send(p.stream, &r.base) == 0)
+		accepted += 10000;
+	CU_ASSERT_EQUAL(grpc_stream_send(p.stream, &r.base), -EAGAIN);
+	CU_ASSERT(accepted < GRPC_SEND_MAX + (1 << 20));
+	CU_ASSERT_FALSE(grpc_stream_writable(p.stream));
+	grpc_stream_cancel(p.stream);
+	finish(&p);
+}
+
+static void test_both_ways_at_once(void)
+{
+	struct probe p = { 0 };
+	Test__Echo__V1__EchoRequest r = request();
+	_free_ uint8_t *data = calloc(1, 50000);
+
+	r.data = (ProtobufCBinaryData){ .len = 50000, .data = data };
+	begin(&p, "Bidi", 0, NULL);
+	for (int sent = 0; sent < 2000;) { /* 100 MB each way */
+		while (sent < 2000 && grpc_stream_writable(p.stream)) {
+			CU_ASSERT_EQUAL(grpc_stream_send(p.stream, &r.base), 0);
+			sent++;
+		}
+		uv_run(&loop, UV_RUN_ONCE);
+		if (p.done)
+			break;
+	}
+	grpc_stream_half_close(p.stream);
+	finish(&p);
+	CU_ASSERT_EQUAL(p.status, RPC_OK);
+	CU_ASSERT_EQUAL(p.messages, 2000);
+	CU_ASSERT_TRUE(p.in_order);
+	CU_ASSERT(p.writable > 10);
+}
+
+/* ---- sizes ---- */
+
+static void test_sizes(void)
+{
+	struct edera_error err = EDERA_ERROR_INIT;
+	Test__Echo__V1__EchoRequest r = request();
+	Test__Echo__V1__EchoReply *reply = NULL;
+	_free_ uint8_t *data = calloc(1, 9 << 20);
+	enum rpc_status status;
+	struct probe p = { 0 };
+
+	r.data = (ProtobufCBinaryData){ .len = 3900 << 10, .data = data };
+	CU_ASSERT_EQUAL_FATAL(call_unary(&r, 0, &reply, &status, &err), 0);
+	CU_ASSERT_EQUAL(reply->data.len, 3900 << 10);
+	protobuf_c_message_free_unpacked(&reply->base, NULL);
+	r.data.len = 5 << 20;
+	CU_ASSERT_EQUAL(call_unary(&r, 0, &reply, &status, &err), rpc_errno_of_status(RPC_RESOURCE_EXHAUSTED));
+	CU_ASSERT_EQUAL(status, RPC_RESOURCE_EXHAUSTED);
+	r.data.len = 9 << 20;
+	CU_ASSERT_EQUAL(call_unary(&r, 0, &reply, &status, &err), -EMSGSIZE);
+	CU_ASSERT_EQUAL(status, RPC_RESOURCE_EXHAUSTED);
+	r.data.len = 0;
+	r.size = 5 << 20; /* the server may send it, the client does not take it */
+	begin(&p, "ServerStream", 0, &r);
+	finish(&p);
+	CU_ASSERT_EQUAL(p.status, RPC_RESOURCE_EXHAUSTED);
+	CU_ASSERT_EQUAL(p.messages, 0);
+	r.size = 9 << 20;
+	CU_ASSERT_EQUAL(call_unary(&r, 0, &reply, &status, &err), rpc_errno_of_status(RPC_RESOURCE_EXHAUSTED));
+	CU_ASSERT_PTR_NOT_NULL(strstr(err.msg, "too large"));
+	r.size = 0;
+	CU_ASSERT_EQUAL(call_unary(&r, 0, &reply, &status, &err), 0); /* the connection lives */
+	protobuf_c_message_free_unpacked(&reply->base, NULL);
+}
+
+static void test_bad_strings(void)
+{
+	struct edera_error err = EDERA_ERROR_INIT;
+	Test__Echo__V1__EchoRequest r = request();
+	Test__Echo__V1__EchoReply *reply = NULL;
+	char text[] = "guest\xff";
+	enum rpc_status status;
+
+	r.text = text; /* made valid on its way out */
+	CU_ASSERT_EQUAL_FATAL(call_unary(&r, 0, &reply, &status, &err), 0);
+	CU_ASSERT_STRING_EQUAL(reply->text, "guest?");
+	protobuf_c_message_free_unpacked(&reply->base, NULL);
+}
+
+/* ---- life and death ---- */
+
+static void test_many_calls(void)
+{
+	struct edera_error err = EDERA_ERROR_INIT;
+	Test__Echo__V1__EchoRequest r = request();
+	Test__Echo__V1__EchoReply *reply;
+	enum rpc_status status;
+	uint64_t rss = 0;
+
+	r.text = (char *)"x";
+	for (int i = 0; i < 10000; i++) {
+		if (i == 1000)
+			rss = echo_rss_kib();
+		if (call_unary(&r, 10000, &reply, &status, &err)) {
+			CU_FAIL_FATAL("a call failed");
+		}
+		protobuf_c_message_free_unpacked(&reply->base, NULL);
+	}
+	CU_ASSERT_EQUAL(echo_stats.begun, 10000);
+	CU_ASSERT(echo_rss_kib() < rss + RSS_SLACK_KIB);
+}
+
+static void test_concurrent(void)
+{
+	static struct probe p[3000]; /* more than the server allows at once */
+	Test__Echo__V1__EchoRequest r = request();
+	unsigned ok = 0;
+
+	memset(p, 0, sizeof p);
+	r.delay_ms = 20;
+	for (size_t i = 0; i < ARRAY_SIZE(p); i++)
+		begin(&p[i], "Unary", 0, &r);
+	for (size_t i = 0; i < ARRAY_SIZE(p); i++) {
+		finish(&p[i]);
+		ok += p[i].status == RPC_OK && p[i].messages == 1;
+	}
+	CU_ASSERT_EQUAL(ok, ARRAY_SIZE(p));
+}
+
+static void test_client_gone(void)
+{
+	struct probe p[10] = { { 0 } };
+	Test__Echo__V1__EchoRequest r = request();
+
+	for (int i = 0; i < 10; i++)
+		begin(&p[i], i % 2 ? "Bidi" : "ServerStream", 0, &r);
+	wait_ms(20);
+	CU_ASSERT_EQUAL(echo_stats.live, 10);
+	grpc_client_free(client);
+	client = NULL;
+	for (int i = 0; i < 10; i++) {
+		CU_ASSERT_EQUAL(p[i].done, 1);
+		CU_ASSERT(p[i].status == RPC_CANCELLED || (i % 2 && p[i].status == RPC_OK));
+	}
+	wait_ms(20);
+	CU_ASSERT_EQUAL(echo_stats.live, 0);
+}
+
+static void test_free_in_callback(void)
+{
+	struct probe p = { .free_client = true }, other = { 0 };
+	Test__Echo__V1__EchoRequest r = request();
+
+	r.count = 5;
+	begin(&other, "Bidi", 0, NULL);
+	begin(&p, "ServerStream", 0, &r);
+	finish(&p);
+	CU_ASSERT_EQUAL(p.messages, 1);
+	CU_ASSERT_EQUAL(p.status, RPC_CANCELLED);
+	CU_ASSERT_EQUAL(other.done, 1);
+}
+
+static void free_in_done(struct grpc_stream *st, enum rpc_status status, const char *message, void *user)
+{
+	grpc_client_free(client);
+	client = NULL;
+	probe_done(st, status, message, user);
+}
+
+static void test_free_in_done(void)
+{
+	static const struct grpc_stream_ops ops = { probe_message, NULL, free_in_done };
+	Test__Echo__V1__EchoRequest r = request();
+	struct probe p = { 0 }, other = { 0 };
+
+	begin(&other, "Bidi", 0, NULL);
+	p.stream = grpc_client_open(client, ECHO_SERVICE, "Unary", 0, &ops, &p);
+	grpc_stream_send(p.stream, &r.base);
+	grpc_stream_half_close(p.stream);
+	finish(&p);
+	CU_ASSERT_EQUAL(p.status, RPC_OK);
+	CU_ASSERT_EQUAL(other.status, RPC_CANCELLED);
+}
+
+static void test_no_server(void)
+{
+	struct edera_error err = EDERA_ERROR_INIT;
+	Test__Echo__V1__EchoRequest r = request();
+	ProtobufCMessage *reply;
+	enum rpc_status status;
+	struct grpc_client *c = grpc_client_new(&loop, "unix:///nonexistent/daemon.socket", "test/1", &err);
+
+	CU_ASSERT_EQUAL(grpc_client_unary(c, ECHO_SERVICE, "Unary", &r.base, 1000, &reply, &status, &err), -ECONNREFUSED);
+	CU_ASSERT_EQUAL(status, RPC_UNAVAILABLE);
+	CU_ASSERT_STRING_EQUAL(err.msg, "cannot connect to /nonexistent/daemon.socket: No such file or directory");
+	grpc_client_free(c);
+	CU_ASSERT_PTR_NULL(grpc_client_new(&loop, "http://localhost", "test/1", &err));
+	CU_ASSERT_EQUAL(err.code, -EINVAL);
+	CU_ASSERT_PTR_NULL(grpc_client_new(&loop, "/a/path/that/is/much/too/long/for/a/socket/which/can/have/no/more/than/one/hundred/and/seven/bytes/of/a/name",
+					   "test/1", &err));
+	CU_ASSERT_EQUAL(err.code, -ENAMETOOLONG);
+}
+
+static void test_shutdown(void)
+{
+	struct edera_error err = EDERA_ERROR_INIT;
+	struct probe slow = { 0 }, endless = { 0 }, late = { 0 };
+	Test__Echo__V1__EchoRequest r = request();
+	Test__Echo__V1__EchoReply *reply;
+	enum rpc_status status;
+	uint64_t begun;
+
+	r.delay_ms = 100;
+	begin(&slow, "Unary", 0, &r);
+	begin(&endless, "Bidi", 0, NULL);
+	CU_ASSERT_EQUAL(grpc_stream_send(endless.stream, &r.base), 0);
+	wait_ms(20);
+	begun = uv_hrtime();
+	grpc_server_shutdown(server, 300, on_stopped, NULL);
+	wait_ms(20);
+	begin(&late, "Unary", 0, &r); /* GOAWAY has been seen: a new connection, which nobody takes */
+	finish(&late);
+	CU_ASSERT_EQUAL(late.status, RPC_UNAVAILABLE);
+	finish(&slow);
+	CU_ASSERT_EQUAL(slow.status, RPC_OK); /* within its grace */
+	finish(&endless);
+	CU_ASSERT_EQUAL(endless.status, RPC_UNAVAILABLE);
+	CU_ASSERT_STRING_EQUAL(endless.message, "the server is shutting down");
+	while (!stopped)
+		uv_run(&loop, UV_RUN_ONCE);
+	CU_ASSERT(uv_hrtime() - begun < 900000000);
+	CU_ASSERT_EQUAL(echo_stats.live, 0);
+	grpc_server_free(server);
+
+	/* The same client finds the next server. */
+	stopped = false;
+	server = grpc_server_new(&loop, &err);
+	grpc_server_add(server, &echo_service, &err);
+	CU_ASSERT_EQUAL_FATAL(grpc_server_listen_unix(server, path, 0600, getgid(), &err), 0);
+	r = request();
+	CU_ASSERT_EQUAL_FATAL(call_unary(&r, 1000, &reply, &status, &err), 0);
+	protobuf_c_message_free_unpacked(&reply->base, NULL);
+}
+
+static void test_listen(void)
+{
+	struct edera_error err = EDERA_ERROR_INIT;
+	struct sockaddr_un address = { .sun_family = AF_UNIX };
+	struct stat st;
+	char other[80];
+	int fd;
+
+	CU_ASSERT(stat(path, &st) == 0 && (st.st_mode & 07777) == 0600);
+	CU_ASSERT_EQUAL(grpc_server_listen_unix(server, path, 0600, getgid(), &err), -EADDRINUSE);
+	snprintf(other, sizeof other, "%s/other", dir);
+	fd = open(other, O_CREAT | O_WRONLY | O_CLOEXEC, 0600);
+	close(fd);
+	CU_ASSERT_EQUAL(grpc_server_listen_unix(server, other, 0600, getgid(), &err), -EEXIST);
+	unlink(other);
+	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	snprintf(address.sun_path, sizeof address.sun_path, "%s", other);
+	CU_ASSERT_EQUAL(bind(fd, (struct sockaddr *)&address, sizeof address), 0);
+	close(fd); /* left behind by somebody who died */
+	CU_ASSERT_EQUAL(grpc_server_listen_unix(server, other, 0660, getgid(), &err), 0);
+	CU_ASSERT(stat(other, &st) == 0 && (st.st_mode & 07777) == 0660);
+}
+
+/* ---- peers that are not gRPC ---- */
+
+static int raw_connect(void)
+{
+	struct sockaddr_un address = { .sun_family = AF_UNIX };
+	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+
+	snprintf(address.sun_path, sizeof address.sun_path, "%s", path);
+	CU_ASSERT_EQUAL(connect(fd, (struct sockaddr *)&address, sizeof address), 0);
+	return fd;
+}
+
+static bool raw_write(int fd, const void *data, size_t len)
+{
+	for (int tries = 0; len && tries < 100; tries++) {
+		ssize_t n = send(fd, data, len, MSG_NOSIGNAL);
+
+		if (n < 0 && errno != EAGAIN)
+			return false;
+		if (n > 0) {
+			data = (const char *)data + n;
+			len -= (size_t)n;
+			tries = 0;
+		}
+		turns(1);
+	}
+	return len == 0;
+}
+
+#define PREFACE "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
+#define EMPTY_SETTINGS "\0\0\0\4\0\0\0\0\0"
+
+static void test_floods(void)
+{
+	static const char ping[] = "\0\0\x08\6\0\0\0\0\0" "abcdefgh", settings[] = EMPTY_SETTINGS;
+	static const struct { const char *frame; size_t len; } floods[] = { { ping, sizeof ping - 1 }, { settings, sizeof settings - 1 } };
+	uint64_t rss = echo_rss_kib();
+
+	for (size_t i = 0; i < ARRAY_SIZE(floods); i++) {
+		int fd = raw_connect();
+		bool alive = raw_write(fd, PREFACE EMPTY_SETTINGS, sizeof PREFACE EMPTY_SETTINGS - 1);
+
+		CU_ASSERT_TRUE(alive);
+		for (int k = 0; alive && k < 1000000; k++) /* nothing is read */
+			alive = raw_write(fd, floods[i].frame, floods[i].len);
+		CU_ASSERT_FALSE(alive); /* given up, not buffered without end */
+		close(fd);
+	}
+	CU_ASSERT(echo_rss_kib() < rss + RSS_SLACK_KIB);
+}
+
+static void test_garbage(void)
+{
+	static const char garbage[][40] = { "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n", "", PREFACE "\xff\xff\xff\x4" };
+
+	for (size_t i = 0; i < ARRAY_SIZE(garbage); i++) {
+		int fd = raw_connect();
+		char back[1024];
+		ssize_t n;
+
+		raw_write(fd, garbage[i], sizeof garbage[i]);
+		turns(20);
+		while ((n = recv(fd, back, sizeof back, 0)) > 0)
+			;
+		CU_ASSERT(n == 0 || errno == ECONNRESET);
+		close(fd);
+	}
+	int idle = raw_connect(); /* and one that says nothing */
+	turns(10);
+	close(idle);
+	turns(10);
+}
+
+/* ---- texts ---- */
+
+static void text_round(const char *plain, const char *coded)
+{
+	_free_ char *to = grpc_text_encode(plain), *back = grpc_text_decode(coded, strlen(coded));
+
+	CU_ASSERT_STRING_EQUAL(to, coded);
+	CU_ASSERT_STRING_EQUAL(back, plain);
+}
+
+static void test_texts(void)
+{
+	_free_ char *odd = grpc_text_decode("50% of %zz%4", 12), *nul = grpc_text_decode("a%00b", 5), *bad = grpc_text_decode("%ff\xfe", 4), *cut = NULL;
+	char timeout[16], longer[3000];
+	uint64_t ns = 0;
+
+	text_round("plain text", "plain text");
+	text_round("100%", "100%25");
+	text_round("\t\xc3\xa9\n", "%09%C3%A9%0A");
+	text_round("", "");
+	CU_ASSERT_STRING_EQUAL(odd, "50% of %zz%4");
+	CU_ASSERT_STRING_EQUAL(nul, "a%00b");
+	CU_ASSERT_STRING_EQUAL(bad, "??");
+	memset(longer, 'x', sizeof longer);
+	memcpy(longer + GRPC_TEXT_MESSAGE_MAX - 2, "\xe2\x9c\x93", 3); /* across the cut */
+	longer[sizeof longer - 1] = 0;
+	cut = grpc_text_encode(longer);
+	CU_ASSERT_EQUAL(strlen(cut), GRPC_TEXT_MESSAGE_MAX - 2);
+
+	CU_ASSERT(grpc_text_parse_timeout("100m", 4, &ns) == 0 && ns == 100000000);
+	CU_ASSERT(grpc_text_parse_timeout("2H", 2, &ns) == 0 && ns == 7200000000000);
+	CU_ASSERT(grpc_text_parse_timeout("0n", 2, &ns) == 0 && ns == 0);
+	CU_ASSERT(grpc_text_parse_timeout("99999999H", 9, &ns) == 0 && ns < INT64_MAX);
+	CU_ASSERT_EQUAL(grpc_text_parse_timeout("", 0, &ns), -EINVAL);
+	CU_ASSERT_EQUAL(grpc_text_parse_timeout("m", 1, &ns), -EINVAL);
+	CU_ASSERT_EQUAL(grpc_text_parse_timeout("-1m", 3, &ns), -EINVAL);
+	CU_ASSERT_EQUAL(grpc_text_parse_timeout("123456789m", 10, &ns), -EINVAL);
+	CU_ASSERT_EQUAL(grpc_text_parse_timeout("1x", 2, &ns), -EINVAL);
+	grpc_text_format_timeout(timeout, 1500);
+	CU_ASSERT_STRING_EQUAL(timeout, "1500m");
+	grpc_text_format_timeout(timeout, 100000000000);
+	CU_ASSERT_STRING_EQUAL(timeout, "99999999S");
+
+	CU_ASSERT_TRUE(grpc_text_is_content_type("application/grpc", 16));
+	CU_ASSERT_TRUE(grpc_text_is_content_type("application/grpc+proto", 22));
+	CU_ASSERT_FALSE(grpc_text_is_content_type("application/grpc-web", 20));
+	CU_ASSERT_FALSE(grpc_text_is_content_type("text/html", 9));
+	CU_ASSERT_EQUAL(grpc_text_parse_status("5", 1), RPC_NOT_FOUND);
+	CU_ASSERT_EQUAL(grpc_text_parse_status("17", 2), RPC_UNKNOWN);
+	CU_ASSERT_EQUAL(grpc_text_parse_status("", 0), RPC_UNKNOWN);
+	CU_ASSERT_EQUAL(grpc_text_parse_status("0x", 2), RPC_UNKNOWN);
+}
+
 int main(void)
 {
-	CU_pSuite suite;
+	static CU_TestInfo tests[] = {
+		{ "unary", test_unary }, { "streams", test_streams }, { "deadline", test_deadline }, { "cancel", test_cancel }, { "errors", test_errors },
+		{ "slow reader", test_slow_reader }, { "paused end", test_paused_end }, { "server pauses", test_server_pauses },
+		{ "both ways at once", test_both_ways_at_once }, { "sizes", test_sizes }, { "bad strings", test_bad_strings }, { "10,000 calls", test_many_calls },
+		{ "concurrent", test_concurrent }, { "client gone", test_client_gone }, { "free in callback", test_free_in_callback },
+		{ "free in done", test_free_in_done }, { "no server", test_no_server }, { "shutdown", test_shutdown }, { "listen", test_listen },
+		{ "floods", test_floods }, { "garbage", test_garbage }, { "texts", test_texts },
+		CU_TEST_INFO_NULL,
+	};
+	static CU_SuiteInfo suites[] = { { .pName = "grpc", .pSetUpFunc = start, .pTearDownFunc = stop, .pTests = tests }, CU_SUITE_INFO_NULL };
 	unsigned failed;
 
-	if (!mkdtemp(dir) || CU_initialize_registry())
+	if (!mkdtemp(dir) || CU_initialize_registry() || CU_register_suites(suites))
 		return 99;
 	snprintf(path, sizeof path, "%s/daemon.socket", dir);
-	suite = CU_add_suite_with_setup_and_teardown("grpc", NULL, NULL, start, stop);
-	CU_add_test(suite, "unary", test_unary);
-	CU_add_test(suite, "streams", test_streams);
-	CU_add_test(suite, "deadline", test_deadline);
-	CU_add_test(suite, "cancel", test_cancel);
-	CU_add_test(suite, "errors", test_errors);
 	CU_basic_set_mode(CU_BRM_VERBOSE);
 	CU_basic_run_tests();
 	failed = CU_get_number_of_failures();
