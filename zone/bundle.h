@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The directory of a workload: its root filesystem put together from the image and a writable tmpfs, its files, crun's config.json.
+ *   image/ upper/{upper,work,scratch-N}/ rootfs/ mounts/N/ hosts hostname resolv.conf config.json pid */
+#ifndef ZONE_BUNDLE_H
+#define ZONE_BUNDLE_H
+
+#include <json.h>
+#include "agent.h"
+
+/* The disks are there. *ret_process: the container's process for later exec (json_object_put). On failure bundle_remove is still due. */
+int bundle_make(struct agent *, const char *dir, const Edera__Agent__V1__CreateWorkloadRequest *, json_object **ret_process, struct edera_error *);
+void bundle_remove(const char *dir, size_t n_mounts);
+
+#endif
