@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "worker.h"
+
+#include <fcntl.h>
+#include <locale.h>
+#include <malloc.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+/* Used by the daemon with descriptors, it is the worker at once; by hand it is the front of one. */
+static bool is_worker(const struct options *o) { return o->worker || o->output_fd >= 0 || (o->verb != VERB_PULL && o->auth_fd >= 0); }
+
+int main(int argc, char **argv)
+{
+	struct edera_error err = EDERA_ERROR_INIT;
+	struct options o;
+	int r = options_parse(argc, argv, &o, &err);
+
+	if (r == 1)
+		return 0;
+	if (r) {
+		fprintf(stderr, "protect-oci-provider: %s\n", err.msg);
+		return 2;
+	}
+	signal(SIGPIPE, SIG_IGN);
+	if (!is_worker(&o))
+		return front_main(&o, argc, argv);
+	/* The output is ours only as long as whoever asked for it is there. */
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	/* Few arenas and no returning of memory piece by piece: many threads pass buffers along. */
+	mallopt(M_ARENA_MAX, 2);
+	mallopt(M_MMAP_THRESHOLD, 1 << 20);
+	mallopt(M_TRIM_THRESHOLD, 64 << 20);
+	return worker_main(&o);
+}

@@ -1,0 +1,163 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "pull.h"
+#include "registry.h"
+#include "base/cleanup.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+void pull_fail(struct pull *p, const struct edera_error *err)
+{
+	pthread_mutex_lock(&p->lock);
+	if (!p->error.code) {
+		p->error = *err;
+		if (p->stream)
+			stream_stop(p->stream);
+		else if (p->image.source)
+			p->image.source->ops->abort(p->image.source);
+	}
+	pthread_mutex_unlock(&p->lock);
+}
+
+static void expired(void *user)
+{
+	struct pull *p = user;
+	struct edera_error err = EDERA_ERROR_INIT;
+
+	err_set(&err, -ETIMEDOUT, "%.300s: not complete after the %u seconds allowed (--timeout)", p->options->reference, p->options->timeout);
+	pull_fail(p, &err);
+}
+
+void pull_free(struct pull *p)
+{
+	progress_stop(&p->progress);
+	if (p->sink)
+		p->sink->ops->free(p->sink);
+	tree_free(&p->tree);
+	image_free(&p->image);
+}
+
+static int make_sink(struct pull *p, struct edera_error *err)
+{
+	long cores = sysconf(_SC_NPROCESSORS_ONLN);
+	struct sink_options o = { .output_fd = p->options->output_fd, .spool_fd = p->options->spool_fd, .level = p->options->level,
+				  .workers = cores < 1 ? 1 : cores > 32 ? 32 : (unsigned)cores, .max_files = p->options->max_entries };
+
+	switch (p->options->format) {
+	case FORMAT_SQUASHFS:
+		return sink_squashfs_new(&o, &p->sink, err);
+	case FORMAT_DIRECTORY:
+		o.max_file = p->options->max_file;
+		return sink_directory_new(&o, &p->sink, err);
+	default:
+		return err_set(err, -ENOTSUP, "this format cannot be written yet");
+	}
+}
+
+/* Newest first. A layer that is in the image twice is read once, at its newest place: there it hides itself below. */
+static int plan(struct pull *p, uint32_t *order, uint32_t *same_as, struct edera_error *err)
+{
+	const struct manifest *m = &p->image.manifest;
+	uint32_t n = 0;
+
+	for (uint32_t i = m->n_layers; i-- > 0;) {
+		same_as[i] = i;
+		for (uint32_t j = 0; j < n; j++)
+			if (!strcmp(m->layers[order[j]].digest, m->layers[i].digest)) {
+				same_as[i] = order[j];
+				break;
+			}
+		if (same_as[i] == i)
+			order[n++] = i;
+		else if (strcmp(p->image.config.diff_ids[i], p->image.config.diff_ids[same_as[i]]))
+			return err_set(err, -EBADMSG, "the image's config gives two diff_ids for the layer %s", m->layers[i].digest);
+	}
+	return (int)n;
+}
+
+/* Files that are alive but were left out because newer layers hide their path: hard links, mostly. */
+static uint32_t mark_missing(struct pull *p, uint32_t *order)
+{
+	struct tree *t = &p->tree;
+	uint32_t n = 0;
+
+	for (uint32_t layer = t->n_layers; layer-- > 0;)
+		for (uint32_t i = t->first[layer]; i < t->end[layer]; i++)
+			if (tree_entry(t, i)->type == ENTRY_FILE && tree_entry(t, i)->data == DATA_WANTED) {
+				order[n++] = layer;
+				break;
+			}
+	return n;
+}
+
+static void want_live(struct pull *p)
+{
+	struct tree *t = &p->tree;
+
+	for (uint32_t i = 0; i < t->nodes.count; i++) {
+		struct entry *e = tree_inode(t, tree_node(t, i));
+
+		if (e && e->type == ENTRY_FILE && e->data == DATA_MISSING && (!p->sink->ops->wants || p->sink->ops->wants(p->sink, t, e)))
+			e->data = DATA_WANTED;
+	}
+}
+
+static int pull_layers(struct pull *p, struct edera_error *err)
+{
+	uint32_t n = p->image.manifest.n_layers;
+	_free_ uint32_t *order = calloc(n + 1, sizeof *order), *same_as = calloc(n + 1, sizeof *same_as);
+	int r;
+
+	if (!order || !same_as)
+		return err_errno(err, -ENOMEM, "cannot fetch layers");
+	r = plan(p, order, same_as, err);
+	if (r < 0)
+		return r;
+	progress_phase(&p->progress, PHASE_LAYERS);
+	r = stream_layers(p, order, (uint32_t)r, false, err);
+	for (uint32_t i = n; i-- > 0 && !r;)
+		if (same_as[i] != i)
+			r = tree_repeat_layer(&p->tree, same_as[i], i, err);
+	if (r)
+		return r;
+	progress_phase(&p->progress, PHASE_ASSEMBLE);
+	r = merge_layers(&p->tree, err);
+	if (r)
+		return r;
+	want_live(p);
+	n = mark_missing(p, order);
+	if (n)
+		r = stream_layers(p, order, n, true, err);
+	if (!r)
+		progress_phase(&p->progress, PHASE_PACK);
+	return r ? r : p->sink->ops->finish(p->sink, &p->tree, err);
+}
+
+int pull_run(struct pull *p, const struct options *o, struct edera_error *err)
+{
+	int r;
+
+	*p = (struct pull){ .options = o, .lock = PTHREAD_MUTEX_INITIALIZER, .error = EDERA_ERROR_INIT };
+	p->progress.expired = expired;
+	p->progress.user = p;
+	r = progress_start(&p->progress, o, err);
+	if (!r)
+		r = image_resolve(&p->image, o, &p->progress, err);
+	if (!r)
+		r = tree_init(&p->tree, p->image.manifest.n_layers, o->max_entries, err);
+	if (!r)
+		r = make_sink(p, err);
+	if (!r)
+		r = pull_layers(p, err);
+	pthread_mutex_lock(&p->lock);
+	if (p->error.code) { /* a deadline, say */
+		r = p->error.code;
+		*err = p->error;
+	}
+	pthread_mutex_unlock(&p->lock);
+	if (!r)
+		progress_phase(&p->progress, PHASE_COMPLETE);
+	progress_stop(&p->progress);
+	return r;
+}

@@ -1,0 +1,242 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Layers from a registry: several at a time, newest first, each taken up again where it was cut. */
+#include "registry.h"
+#include "base/text.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define PAUSE_MAX 15.0 /* seconds a connection may wait for room before the spool file is used, lest the server gives up */
+
+enum transfer_state { TRANSFER_IDLE, TRANSFER_RUNNING, TRANSFER_WAITING, TRANSFER_DONE };
+
+struct transfer {
+	struct registry *r;
+	struct fetch *f;
+	enum transfer_state state;
+	struct http_request q;
+	char url[URL_MAX];
+	unsigned endpoint;      /* where it is fetched; n_endpoints + i: the descriptor's urls[i] */
+	unsigned tries, total, stalls, refused;
+	double not_before;      /* waiting: when to try again */
+	double paused_since;
+	uint64_t begin;         /* bytes that were there when this request started */
+	uint64_t skip;          /* of this answer, to pass over what is there */
+	bool checked;           /* the answer's range was looked at */
+	struct edera_error err;
+};
+
+/* "bytes 100-199/200" */
+static bool range_starts_at(const char *header, uint64_t at)
+{
+	unsigned long long from;
+
+	return sscanf(header, "bytes %llu-", &from) == 1 && from == at;
+}
+
+static int on_data(void *user, const uint8_t *data, size_t n)
+{
+	struct transfer *t = user;
+	int r;
+
+	if (!t->checked) {
+		t->checked = true;
+		t->skip = t->q.status == 200 ? t->begin : 0;
+		if (t->q.status == 206 && !range_starts_at(t->q.content_range, t->begin))
+			return err_set(&t->err, -EPROTO, "the registry answered with another range of %s than was asked for", t->f->what->digest);
+	}
+	if (t->skip) {
+		size_t m = n < t->skip ? n : (size_t)t->skip;
+
+		/* The whole is taken or nothing is: what follows the skipped bytes is put together with them. */
+		r = n > m ? fetch_put(t->f, data + m, n - m, t->paused_since && now_seconds() - t->paused_since > PAUSE_MAX, &t->err) : 0;
+		if (r == 0)
+			t->skip -= m;
+	} else {
+		bool spool = blob_starving(t->f->blob.pool) || (t->paused_since > 0 && now_seconds() - t->paused_since > PAUSE_MAX);
+
+		r = fetch_put(t->f, data, n, spool, &t->err);
+	}
+	if (r == -EAGAIN) {
+		if (t->paused_since == 0)
+			t->paused_since = now_seconds();
+	} else {
+		t->paused_since = 0;
+	}
+	return r;
+}
+
+static int start(struct transfer *t, struct edera_error *err)
+{
+	struct registry *r = t->r;
+	struct endpoint *e = t->endpoint < r->n_endpoints ? &r->endpoints[t->endpoint] : NULL;
+	int rc = 0;
+
+	http_request_reset(&t->q);
+	t->q = (struct http_request){ .url = t->url, .max_body = 4096, .data = on_data, .user = t, .range = t->f->got };
+	t->begin = t->f->got;
+	t->checked = false;
+	t->err = (struct edera_error)EDERA_ERROR_INIT;
+	if (e) {
+		rc = registry_url(r, e, "blobs", t->f->what->digest, t->url, err);
+		if (!rc)
+			rc = registry_refresh(r, e, err);
+		t->q.authorization = e->authorization;
+		t->q.plain = e->plain;
+	} else {
+		const char *url = t->f->what->urls[t->endpoint - r->n_endpoints];
+
+		if (strlen(url) >= URL_MAX || !text_starts(url, "https://"))
+			return err_set(err, -EPROTO, "the layer %s can be had at no address that is allowed", t->f->what->digest);
+		strcpy(t->url, url);
+	}
+	if (!rc)
+		rc = http_start(&r->http, &t->q, err);
+	t->state = TRANSFER_RUNNING;
+	t->total++;
+	return rc;
+}
+
+/* Another place to get it from, if there is one. */
+static bool next_place(struct transfer *t)
+{
+	unsigned next = t->endpoint + 1;
+
+	if (next >= t->r->n_endpoints && (next - t->r->n_endpoints >= MANIFEST_URLS_MAX || !t->f->what->urls[next - t->r->n_endpoints]))
+		return false;
+	t->endpoint = next;
+	t->tries = t->stalls = t->refused = 0;
+	return true;
+}
+
+static int give_up(struct transfer *t, struct edera_error *err)
+{
+	char what[600];
+
+	snprintf(what, sizeof what, "%s/%s, layer %s", t->r->endpoints[t->r->n_endpoints - 1].host, t->r->ref.path, t->f->what->digest);
+	if (t->err.code)
+		return err_set(err, t->err.code, "%s", t->err.msg);
+	if (t->q.error)
+		return err_set(err, t->q.error, "%s: %s", what, t->q.message);
+	return registry_status_error(&t->q, what, err);
+}
+
+/* The request ended without the whole layer. */
+static int failed(struct transfer *t, struct edera_error *err)
+{
+	bool last = t->endpoint + 1 >= t->r->n_endpoints;
+	int rc;
+
+	if (t->err.code) /* our own verdict about the bytes */
+		return give_up(t, err);
+	if (t->f->got > t->begin) /* it got on: what failed before is forgotten */
+		t->tries = t->stalls = t->refused = 0;
+	if (!t->q.error && t->q.status == 401 && t->endpoint < t->r->n_endpoints && t->refused++ < 2) {
+		rc = registry_authenticate(t->r, &t->r->endpoints[t->endpoint], (char *)t->q.challenges.data, t->q.challenges.len, err);
+		if (rc && !next_place(t))
+			return err_wrap(err, "layer %s", t->f->what->digest);
+		t->state = TRANSFER_WAITING;
+		t->not_before = 0;
+		return 0;
+	}
+	if (t->q.error == -ETIMEDOUT)
+		t->stalls++;
+	bool temporary = t->q.error ? !t->q.told && t->q.error != -EPERM && t->q.error != -EPROTO
+				    : t->q.status == 200 || t->q.status == 206 || t->q.status == 416 || status_is_temporary(t->q.status);
+	t->tries++;
+	if (temporary && t->tries < (last ? TRIES_MAX : 2) && t->stalls < STALLS_MAX && t->total < TRIES_TOTAL_MAX) {
+		t->state = TRANSFER_WAITING;
+		t->not_before = now_seconds() + retry_delay(t->tries, t->q.retry_after);
+		return 0;
+	}
+	if (t->total >= TRIES_TOTAL_MAX || !next_place(t))
+		return give_up(t, err);
+	t->state = TRANSFER_WAITING;
+	t->not_before = 0;
+	return 0;
+}
+
+/* One look at a transfer: starts, resumes, ends it. */
+static int attend(struct transfer *t, struct edera_error *err)
+{
+	switch (t->state) {
+	case TRANSFER_IDLE:
+		if (!t->f->got && fetch_begin(t->f, err))
+			return err->code;
+		if (t->f->what->size == 0) {
+			t->state = TRANSFER_DONE;
+			return fetch_end(t->f, err);
+		}
+		return start(t, err);
+	case TRANSFER_WAITING:
+		return now_seconds() >= t->not_before ? start(t, err) : 0;
+	case TRANSFER_RUNNING:
+		if (t->q.paused && (blob_has_room(&t->f->blob) || now_seconds() - t->paused_since > PAUSE_MAX ||
+				    (!t->f->blob.current && blob_starving(t->f->blob.pool))))
+			http_resume(&t->q);
+		if (!t->q.done)
+			return 0;
+		if (t->f->got < t->f->what->size || t->err.code)
+			return failed(t, err);
+		http_request_reset(&t->q);
+		t->state = TRANSFER_DONE;
+		t->r->good = t->endpoint < t->r->n_endpoints ? t->endpoint : t->r->good;
+		return fetch_end(t->f, err);
+	case TRANSFER_DONE:
+		break;
+	}
+	return 0;
+}
+
+static void wake(void *user) { http_wake(user); }
+
+static int run(struct registry *r, struct transfer *list, uint32_t n, struct edera_error *err)
+{
+	uint32_t first = 0;
+
+	while (first < n) {
+		unsigned active = 0;
+
+		for (uint32_t i = first; i < n && active < r->options->downloads; i++) {
+			int rc = list[i].state == TRANSFER_DONE ? 0 : attend(&list[i], err);
+
+			if (rc)
+				return rc;
+			active += list[i].state != TRANSFER_DONE;
+		}
+		while (first < n && list[first].state == TRANSFER_DONE)
+			first++;
+		if (first < n) {
+			int rc = http_step(&r->http, 200, err);
+
+			if (rc)
+				return rc;
+		}
+	}
+	return 0;
+}
+
+int registry_fetch(struct source *s, struct fetch **list, uint32_t n, struct edera_error *err)
+{
+	struct registry *r = (struct registry *)s;
+	struct transfer *t = calloc(n ? n : 1, sizeof *t);
+	int rc;
+
+	if (!t)
+		return err_errno(err, -ENOMEM, "cannot fetch layers");
+	for (uint32_t i = 0; i < n; i++) {
+		t[i].r = r;
+		t[i].f = list[i];
+		t[i].endpoint = r->good;
+		list[i]->blob.pool->wake = wake;
+		list[i]->blob.pool->user = &r->http;
+	}
+	rc = run(r, t, n, err);
+	for (uint32_t i = 0; i < n; i++)
+		http_request_reset(&t[i].q);
+	if (n)
+		list[0]->blob.pool->wake = NULL;
+	free(t);
+	return rc;
+}
