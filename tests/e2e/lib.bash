@@ -88,7 +88,9 @@ CONFIG
 answers() { timeout 10 protect host status >/dev/null 2>&1; }
 
 daemon_start() { # [OPTION]...
-	protect-daemon --config "$config" --data-dir "$data" --listen "unix://$socket" "$@" </dev/null >>"$work/daemon.log" 2>&1 &
+	local named=(--config "$config")
+	[ "$config" != "$data/daemon.toml" ] || named=() # the default, which the daemon writes itself
+	protect-daemon "${named[@]}" --data-dir "$data" --listen "unix://$socket" "$@" </dev/null >>"$work/daemon.log" 2>&1 &
 	daemon=$!
 	wait_until 60 answers && return
 	bad "the daemon answers"
