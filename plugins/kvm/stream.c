@@ -4,9 +4,27 @@
 #include "base/cleanup.h"
 
 #include <stdio.h>
-#include <string.h>
+#include <time.h>
 #include <sys/socket.h>
 #include <sys/un.h>
+
+/* The sockets hold one client that waits, besides the one QEMU serves; it takes the next a moment after the last has closed. */
+static int connect_within(int fd, const struct sockaddr_un *sa, const struct edera_call *call, struct edera_error *err)
+{
+	const struct timespec pause = { 0, 1000000 };
+
+	while (connect(fd, (const struct sockaddr *)sa, sizeof *sa) < 0) {
+		int r;
+
+		if (errno != EAGAIN)
+			return err_errno(err, -errno, "cannot connect to '%s'", sa->sun_path);
+		r = kvm_call_expired(call, err);
+		if (r)
+			return r;
+		nanosleep(&pause, NULL);
+	}
+	return 0;
+}
 
 static int stream(struct kvm *k, const struct edera_call *call, const char *id, const char *name, int *ret_fd, struct edera_error *err)
 {
@@ -22,8 +40,11 @@ static int stream(struct kvm *k, const struct edera_call *call, const char *id, 
 	if ((size_t)snprintf(sa.sun_path, sizeof sa.sun_path, "%s/zones/%s/%s", k->run_dir, id, name) >= sizeof sa.sun_path)
 		return err_set(err, -ENAMETOOLONG, "the run directory '%s' is too long for a socket", k->run_dir);
 	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-	if (fd < 0 || connect(fd, (struct sockaddr *)&sa, sizeof sa) < 0)
-		return err_errno(err, -errno, "cannot connect to '%s'", sa.sun_path);
+	if (fd < 0)
+		return err_errno(err, -errno, "cannot make a socket");
+	r = connect_within(fd, &sa, call, err);
+	if (r)
+		return r;
 	*ret_fd = steal_fd(&fd);
 	return 0;
 }

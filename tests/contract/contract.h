@@ -14,6 +14,7 @@ struct options {
 	const char *work;          /* empty directory, root's, traversable by all */
 	const char *kernel, *initrd, *cmdline;
 	const char *console_text;  /* what the guest prints once it runs */
+	const char *power_off;     /* typed at the console then, makes the guest power off */
 	const char *only;          /* run only tests whose name contains this */
 	const char *const *sets;   /* "key=value" for the plugin's section, ends with NULL */
 	int rounds;                /* how often timed operations are repeated */

@@ -392,6 +392,28 @@ static void test_console(void)
 	CHECK(!read_until(second, "never printed \xff", 3000));
 }
 
+/* The guest ends itself: that is no crash, and what is left of it goes with vm_destroy. */
+static void test_power_off(void)
+{
+	struct edera_vm_info info = { .size = sizeof info };
+	struct edera_error err = EDERA_ERROR_INIT;
+	_close_ int fd = -1;
+	_vm_ struct vm v = { 0 };
+
+	if (!opt->power_off)
+		return;
+	CHECK_ERR(vm_make(&v, &info, &err) == 0, &err);
+	CHECK_ERR(ops->vm_console(inst, CALL, v.id, &fd, &err) == 0, &err);
+	CHECK_ERR(ops->vm_start(inst, CALL, v.id, &err) == 0, &err);
+	CHECK(read_until(fd, opt->console_text, 60000));
+	CHECK(write(fd, opt->power_off, strlen(opt->power_off)) > 0 && write(fd, "\n", 1) == 1);
+	CHECK(host_wait_event(v.id, EDERA_VM_EVENT_STOPPED, 20000, NULL));
+	CHECK(!host_wait_event(v.id, EDERA_VM_EVENT_CRASHED, 0, NULL));
+	CHECK(ended(v.id));
+	CHECK_ERR(ops->vm_destroy(inst, CALL, v.id, &err) == 0, &err);
+	CHECK(times_listed(v.id) == 0 && no_processes(v.id) && count_entries(v.run_dir) == 0);
+}
+
 static void test_channel(void)
 {
 	struct edera_vm_info info = { .size = sizeof info };
@@ -614,6 +636,7 @@ static const struct test tests[] = {
 	{ "never-started", test_never_started, 0 },
 	{ "list", test_list, 0 },
 	{ "console", test_console, EDERA_HV_CONSOLE },
+	{ "power-off", test_power_off, EDERA_HV_CONSOLE },
 	{ "channel", test_channel, 0 },
 	{ "disks", test_disks, EDERA_HV_BLOCK_HOTPLUG },
 	{ "many-disks", test_many_disks, EDERA_HV_BLOCK_HOTPLUG },
