@@ -155,7 +155,7 @@ static void free_sources(char **v, size_t n)
 
 int bundle_make(struct agent *a, const char *dir, const Edera__Agent__V1__CreateWorkloadRequest *q, json_object **ret_process, struct edera_error *err)
 {
-	struct container_input in = { .q = q, .dir = dir, .cgroups = a->cgroups };
+	struct container_input in = { .q = q, .dir = dir, .cgroups = a->cgroups, .max_files = a->init ? 524288 : 0 };
 	char hostname[80], root[PATH_CAP], **sources = calloc(q->n_mounts + 1, sizeof *sources);
 	struct image_config image = { 0 };
 	struct user user;

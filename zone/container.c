@@ -176,11 +176,13 @@ static int add_process(json_object *config, const struct container_input *in, st
 		/* the lowest belongs to the agent */
 		add_number(process, "oomScoreAdj", adj < -998 ? -998 : adj > 1000 ? 1000 : adj);
 	}
-	limit = json_object_new_object();
-	add_text(limit, "type", "RLIMIT_NOFILE");
-	add_number(limit, "soft", 1024);
-	add_number(limit, "hard", 524288);
-	json_object_array_add(add_array(process, "rlimits"), limit);
+	if (in->max_files) {
+		limit = json_object_new_object();
+		add_text(limit, "type", "RLIMIT_NOFILE");
+		add_number(limit, "soft", 1024);
+		add_number(limit, "hard", (int64_t)in->max_files);
+		json_object_array_add(add_array(process, "rlimits"), limit);
+	}
 	return 0;
 }
 

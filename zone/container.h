@@ -17,6 +17,7 @@ struct container_input {
 	char *const *mount_sources;    /* one for each of q->mounts: a path in the zone */
 	const char *hostname;
 	bool cgroups;
+	uint64_t max_files;            /* hard limit of open files that may be given; 0: leave it */
 };
 
 json_object *container_config(const struct container_input *, struct edera_error *); /* NULL on failure; json_object_put */

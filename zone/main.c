@@ -7,6 +7,7 @@
 #include "base/text.h"
 #include <fcntl.h>
 #include <getopt.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <string.h>
@@ -109,6 +110,19 @@ static int parse(struct agent *a, int argc, char **argv)
 	return -1;
 }
 
+/* Mounts of ours stay ours. crun refuses some arrangements of control groups even when it is to leave them alone: it gets none to see. */
+static void settle(struct agent *a)
+{
+	if (unshare(CLONE_NEWNS) < 0 || mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0) {
+		agent_warn(a, "cannot have mounts of our own: %s", strerror(errno));
+		return;
+	}
+	if (mount("tmpfs", "/sys/fs/cgroup", "tmpfs", MS_NOSUID | MS_NODEV | MS_NOEXEC | MS_RDONLY, NULL) < 0)
+		agent_warn(a, "cannot hide the control groups: %s", strerror(errno));
+	if (getpid() == 1 && mount("proc", "/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, NULL) < 0)
+		agent_warn(a, "cannot mount /proc for the process namespace: %s", strerror(errno));
+}
+
 static void on_terminate(uv_signal_t *s, int signum)
 {
 	agent_shutdown(s->data, 2000, false);
@@ -150,7 +164,10 @@ int main(int argc, char **argv)
 	a.init = getpid() == 1 && !(argc > 1 && !strncmp(argv[1], "--", 2));
 	if (!a.init) {
 		r = parse(&a, argc, argv);
-		return r >= 0 ? r : serve(&a, started);
+		if (r >= 0)
+			return r;
+		settle(&a);
+		return serve(&a, started);
 	}
 	strcpy(a.state_dir, "/run/edera");
 	fcntl(2, F_SETFL, O_NONBLOCK); /* a console nobody reads must not hold us */
