@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "images.h"
+#include "base/error.h"
+#include "base/text.h"
+
+#define OP(p, op) PLUGIN_OP(p, struct edera_image_store_ops, op)
+
+static int store(const struct plugin_host *plugins, const struct plugin_provider **ret, struct edera_error *err)
+{
+	*ret = plugin_host_image_store(plugins);
+	return *ret ? 0 : err_set(err, -ENODEV, "no image store plugin is loaded");
+}
+
+static int check_digest(const char *digest, struct edera_error *err)
+{
+	return text_valid_digest(digest) ? 0 : err_set(err, -EINVAL, "'%.140s' is not a digest; it should look like sha256:<64 hex digits>", digest);
+}
+
+int images_pull(const struct plugin_host *plugins, const struct edera_call *call, const struct edera_pull *pull, char ret_digest[EDERA_DIGEST_MAX], struct edera_error *err)
+{
+	const struct plugin_provider *p;
+	int r = store(plugins, &p, err);
+
+	if (r)
+		return r;
+	r = OP(p, pull)(p->inst, call, pull, ret_digest, err);
+	return r ? err_wrap(err, "cannot pull '%.200s'", pull->reference) : 0;
+}
+
+int images_list(const struct plugin_host *plugins, const struct edera_call *call, int (*cb)(void *, const struct edera_image_info *), void *user, struct edera_error *err)
+{
+	const struct plugin_provider *p;
+	int r = store(plugins, &p, err);
+
+	return r ? r : OP(p, list)(p->inst, call, cb, user, err);
+}
+
+int images_remove(const struct plugin_host *plugins, const struct edera_call *call, const char *digest, uint32_t format, bool *ret_removed, struct edera_error *err)
+{
+	const struct plugin_provider *p;
+	int removed = 0, r = check_digest(digest, err);
+
+	if (r || (r = store(plugins, &p, err)) || (r = OP(p, remove)(p->inst, call, digest, format, &removed, err)))
+		return r;
+	*ret_removed = removed;
+	return 0;
+}
+
+int images_file(const struct plugin_host *plugins, const struct edera_call *call, const char *digest, uint32_t format, enum edera_image_file which, char ret_path[PATH_CAP],
+		struct edera_error *err)
+{
+	const struct plugin_provider *p;
+	int r = check_digest(digest, err);
+
+	if (r || (r = store(plugins, &p, err)))
+		return r;
+	return OP(p, file)(p->inst, call, digest, format, which, ret_path, err);
+}
+
+int images_read(const struct plugin_host *plugins, const struct edera_call *call, const char *digest, uint32_t format, enum edera_image_file which, struct buf *ret,
+		struct edera_error *err)
+{
+	char path[PATH_CAP];
+	int r = images_file(plugins, call, digest, format, which, path, err);
+
+	return r ? r : path_read_file(path, IMAGE_JSON_MAX, ret, err);
+}
+
+const char *images_format_name(uint32_t format)
+{
+	static const char *const names[] = { "unknown", "squashfs", "erofs", "tar", "directory" };
+
+	return format < sizeof names / sizeof names[0] ? names[format] : "unknown";
+}
