@@ -380,12 +380,15 @@ static void test_console(void)
 	struct edera_error err = EDERA_ERROR_INIT;
 	_close_ int fd = -1, second = -1;
 	_vm_ struct vm v = { 0 };
+	int64_t start;
 
 	CHECK_ERR(vm_make(&v, &info, &err) == 0, &err);
 	CHECK_ERR(ops->vm_console(inst, CALL, v.id, &fd, &err) == 0, &err);
 	CHECK(fcntl(fd, F_GETFL) & O_NONBLOCK && fcntl(fd, F_GETFD) & FD_CLOEXEC);
+	start = now_ns();
 	CHECK_ERR(ops->vm_start(inst, CALL, v.id, &err) == 0, &err);
 	CHECK(!opt->console_text || read_until(fd, opt->console_text, 60000));
+	printf("    from start to the guest's first words: %.3f s\n", (double)(now_ns() - start) / 1e9);
 	close(steal_fd(&fd));
 	CHECK_ERR(ops->vm_console(inst, CALL, v.id, &second, &err) == 0, &err);
 	CHECK_ERR(ops->vm_destroy(inst, CALL, v.id, &err) == 0, &err);
