@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "args.h"
-#include "alloc.h"
+#include "cli/args.h"
+#include "cli/alloc.h"
 #include "base/cleanup.h"
 #include "base/text.h"
-#include "suggest.h"
+#include "cli/suggest.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -3,7 +3,7 @@
 #ifndef CLI_ARGS_H
 #define CLI_ARGS_H
 
-#include "command.h"
+#include "cli/command.h"
 
 #define ARGS_DEPTH 5 /* deepest path in the tree, the program's own name included */
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "cli.h"
-#include "alloc.h"
+#include "cli/cli.h"
+#include "cli/alloc.h"
 #include "base/cleanup.h"
 #include "base/text.h"
-#include "interrupt.h"
+#include "cli/interrupt.h"
 
 #include <fcntl.h>
 #include <stdlib.h>

@@ -6,8 +6,8 @@
 #include <uv.h>
 #include "base/buf.h"
 #include "base/error.h"
-#include "command.h"
-#include "format/format.h"
+#include "cli/command.h"
+#include "cli/format/format.h"
 #include "protect/control/v1/control.pb-c.h"
 #include "edera/node/v1/node.pb-c.h"
 #include "rpc/grpc.h"

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What could stand next on a command line; the completions of the shells ask it. */
-#include "args.h"
+#include "cli/args.h"
 #include "base/cleanup.h"
 #include "base/text.h"
-#include "cli.h"
-#include "image/image.h"
-#include "plugin/plugin.h"
-#include "tree.h"
-#include "workload/workload.h"
-#include "zone/zone.h"
+#include "cli/cli.h"
+#include "cli/image/image.h"
+#include "cli/plugin/plugin.h"
+#include "cli/tree.h"
+#include "cli/workload/workload.h"
+#include "cli/zone/zone.h"
 
 #include <string.h>
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "docker_auth.h"
-#include "alloc.h"
+#include "cli/docker_auth.h"
+#include "cli/alloc.h"
 #include "base/cleanup.h"
 #include "base/path.h"
 #include "base/spawn.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "exec.h"
-#include "message.h"
-#include "pump.h"
-#include "terminal.h"
+#include "cli/exec.h"
+#include "cli/message.h"
+#include "cli/pump.h"
+#include "cli/terminal.h"
 
 #include <unistd.h>
 

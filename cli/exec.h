@@ -3,7 +3,7 @@
 #ifndef CLI_EXEC_H
 #define CLI_EXEC_H
 
-#include "cli.h"
+#include "cli/cli.h"
 
 struct exec_args {
 	struct strings environment;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "fdwatch.h"
+#include "cli/fdwatch.h"
 
 #include <errno.h>
 #include <sys/epoll.h>

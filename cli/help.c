@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "help.h"
+#include "cli/help.h"
 #include "base/buf.h"
 
 #include <string.h>

@@ -3,7 +3,7 @@
 #define CLI_HELP_H
 
 #include <stdio.h>
-#include "args.h"
+#include "cli/args.h"
 
 /* Help of the command parsed, made from the tree, wrapped to `width` columns. */
 void help_print(FILE *, const struct parsed *, size_t width);

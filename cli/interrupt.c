@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "interrupt.h"
+#include "cli/interrupt.h"
 #include "base/cleanup.h"
-#include "terminal.h"
+#include "cli/terminal.h"
 
 #include <signal.h>
 #include <unistd.h>

@@ -4,7 +4,7 @@
 #ifndef CLI_INTERRUPT_H
 #define CLI_INTERRUPT_H
 
-#include "cli.h"
+#include "cli/cli.h"
 
 int interrupts_catch(struct cli *, struct edera_error *);
 /* Runs the loop until *flag is not zero or an interrupt has come; true in the second case. */

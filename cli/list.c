@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "cli.h"
-#include "alloc.h"
+#include "cli/cli.h"
+#include "cli/alloc.h"
 
 void list_add(struct list *l, const void *row)
 {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "args.h"
+#include "cli/args.h"
 #include "base/cleanup.h"
-#include "cli.h"
-#include "help.h"
-#include "tree.h"
+#include "cli/cli.h"
+#include "cli/help.h"
+#include "cli/tree.h"
 
 #include <locale.h>
 #include <signal.h>

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "message.h"
-#include "alloc.h"
+#include "cli/message.h"
+#include "cli/alloc.h"
 #include "base/cleanup.h"
 #include "base/text.h"
-#include "cli.h"
+#include "cli/cli.h"
 
 #include <string.h>
 

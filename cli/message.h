@@ -4,7 +4,7 @@
 #define CLI_MESSAGE_H
 
 #include <protobuf-c/protobuf-c.h>
-#include "command.h"
+#include "cli/command.h"
 #include "protect/control/v1/control.pb-c.h"
 
 void *message_new(const ProtobufCMessageDescriptor *);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "progress.h"
-#include "alloc.h"
+#include "cli/progress.h"
+#include "cli/alloc.h"
 #include "base/cleanup.h"
-#include "image/image.h"
-#include "terminal.h"
+#include "cli/image/image.h"
+#include "cli/terminal.h"
 
 #include <inttypes.h>
 #include <string.h>

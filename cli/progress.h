@@ -3,7 +3,7 @@
 #ifndef CLI_PROGRESS_H
 #define CLI_PROGRESS_H
 
-#include "cli.h"
+#include "cli/cli.h"
 
 enum progress_mode { PROGRESS_NONE, PROGRESS_BARS, PROGRESS_LINES, PROGRESS_JSON };
 

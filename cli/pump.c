@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "pump.h"
-#include "alloc.h"
+#include "cli/pump.h"
+#include "cli/alloc.h"
 #include "base/cleanup.h"
-#include "fdwatch.h"
-#include "guard.h"
-#include "terminal.h"
+#include "cli/fdwatch.h"
+#include "cli/guard.h"
+#include "cli/terminal.h"
 
 #include <fcntl.h>
 #include <limits.h>

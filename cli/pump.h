@@ -4,7 +4,7 @@
 #ifndef CLI_PUMP_H
 #define CLI_PUMP_H
 
-#include "cli.h"
+#include "cli/cli.h"
 
 struct pump;
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "terminal.h"
+#include "cli/terminal.h"
 #include "base/cleanup.h"
 
 #include <signal.h>

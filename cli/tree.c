@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "tree.h"
+#include "cli/tree.h"
 
 static const struct command *const groups[] = {
 	&zone_group, &workload_group, &image_group, &plugin_group, &host_group, &device_group, &network_group, &complete_command, NULL,

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "wait.h"
-#include "alloc.h"
+#include "cli/wait.h"
+#include "cli/alloc.h"
 #include "base/cleanup.h"
-#include "zone/zone.h"
+#include "cli/zone/zone.h"
 
 #include <string.h>
 

@@ -4,8 +4,8 @@
 #ifndef CLI_WAIT_H
 #define CLI_WAIT_H
 
-#include "cli.h"
-#include "progress.h"
+#include "cli/cli.h"
+#include "cli/progress.h"
 
 struct waiter;
 

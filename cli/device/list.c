@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/cleanup.h"
-#include "cli.h"
-#include "tree.h"
+#include "cli/cli.h"
+#include "cli/tree.h"
 
 struct args {
 	struct list_args list;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* proto3 JSON from protobuf-c's descriptors. */
-#include "format/format.h"
+#include "cli/format/format.h"
 #include "google/protobuf/struct.pb-c.h"
 #include "google/protobuf/timestamp.pb-c.h"
 

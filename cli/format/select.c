@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "format/format.h"
-#include "alloc.h"
+#include "cli/format/format.h"
+#include "cli/alloc.h"
 
 #include <inttypes.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "format/format.h"
+#include "cli/format/format.h"
 #include "base/text.h"
 
 #include <ctype.h>

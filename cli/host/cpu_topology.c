@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "host/host.h"
+#include "cli/host/host.h"
 #include "base/cleanup.h"
 
 #include <inttypes.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "tree.h"
-#include "host/host.h"
+#include "cli/tree.h"
+#include "cli/host/host.h"
 
 static const struct command *const verbs[] = { &host_status, &host_cpu_topology, &host_hv_console, &host_hv_debug_info, NULL };
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "host/host.h"
+#include "cli/host/host.h"
 
 static int run(struct cli *cli, const void *args, const struct strings *operands, struct edera_error *err)
 {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "image/fetch.h"
-#include "alloc.h"
+#include "cli/image/fetch.h"
+#include "cli/alloc.h"
 #include "base/cleanup.h"
-#include "docker_auth.h"
-#include "image/image.h"
-#include "interrupt.h"
+#include "cli/docker_auth.h"
+#include "cli/image/image.h"
+#include "cli/interrupt.h"
 
 #include <string.h>
 

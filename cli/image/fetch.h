@@ -3,8 +3,8 @@
 #ifndef CLI_IMAGE_FETCH_H
 #define CLI_IMAGE_FETCH_H
 
-#include "cli.h"
-#include "progress.h"
+#include "cli/cli.h"
+#include "cli/progress.h"
 
 struct fetch {
 	const char *image;   /* a reference, or NULL */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "tree.h"
-#include "image/image.h"
+#include "cli/tree.h"
+#include "cli/image/image.h"
 
 static const struct command *const verbs[] = { &image_pull, &image_list, &image_remove, &image_prune, &image_list_kernel_variants, NULL };
 

@@ -2,7 +2,7 @@
 #ifndef CLI_IMAGE_H
 #define CLI_IMAGE_H
 
-#include "cli.h"
+#include "cli/cli.h"
 
 extern const struct command image_pull, image_list, image_remove, image_prune, image_list_kernel_variants;
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "image/image.h"
-#include "image/fetch.h"
-#include "interrupt.h"
+#include "cli/image/image.h"
+#include "cli/image/fetch.h"
+#include "cli/interrupt.h"
 
 #include <string.h>
 

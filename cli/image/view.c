@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "image/image.h"
+#include "cli/image/image.h"
 #include "base/cleanup.h"
 
 #include <inttypes.h>

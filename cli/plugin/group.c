@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "tree.h"
-#include "plugin/plugin.h"
+#include "cli/tree.h"
+#include "cli/plugin/plugin.h"
 
 static const struct command *const verbs[] = { &plugin_list, &plugin_info, &plugin_conf, NULL };
 

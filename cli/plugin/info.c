@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "plugin/plugin.h"
+#include "cli/plugin/plugin.h"
 #include "base/cleanup.h"
 
 struct args {

@@ -2,7 +2,7 @@
 #ifndef CLI_PLUGIN_H
 #define CLI_PLUGIN_H
 
-#include "cli.h"
+#include "cli/cli.h"
 
 extern const struct command plugin_list, plugin_info, plugin_conf, plugin_check;
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "workload/workload.h"
+#include "cli/workload/workload.h"
 #include "base/cleanup.h"
-#include "workload/console.h"
+#include "cli/workload/console.h"
 
 /* Raw mode is for a workload that has a terminal; one without is not to see Ctrl+C as a byte. */
 static int has_terminal(struct cli *cli, const char *id, bool *ret, struct edera_error *err)

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "workload/console.h"
-#include "alloc.h"
-#include "pump.h"
-#include "wait.h"
-#include "workload/workload.h"
+#include "cli/workload/console.h"
+#include "cli/alloc.h"
+#include "cli/pump.h"
+#include "cli/wait.h"
+#include "cli/workload/workload.h"
 
 #include <unistd.h>
 

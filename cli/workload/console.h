@@ -3,7 +3,7 @@
 #ifndef CLI_WORKLOAD_CONSOLE_H
 #define CLI_WORKLOAD_CONSOLE_H
 
-#include "cli.h"
+#include "cli/cli.h"
 
 struct console;
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "exec.h"
+#include "cli/exec.h"
 #include "base/cleanup.h"
-#include "workload/workload.h"
+#include "cli/workload/workload.h"
 
 #include <string.h>
 

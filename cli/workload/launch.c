@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "workload/workload.h"
-#include "alloc.h"
+#include "cli/workload/workload.h"
+#include "cli/alloc.h"
 #include "base/cleanup.h"
-#include "workload/console.h"
-#include "image/fetch.h"
-#include "interrupt.h"
-#include "message.h"
-#include "terminal.h"
-#include "wait.h"
+#include "cli/workload/console.h"
+#include "cli/image/fetch.h"
+#include "cli/interrupt.h"
+#include "cli/message.h"
+#include "cli/terminal.h"
+#include "cli/wait.h"
 
 #include <limits.h>
 #include <stdlib.h>

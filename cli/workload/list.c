@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "workload/workload.h"
-#include "zone/zone.h"
+#include "cli/workload/workload.h"
+#include "cli/zone/zone.h"
 
 #include <string.h>
 

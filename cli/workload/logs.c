@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "workload/workload.h"
+#include "cli/workload/workload.h"
 #include "base/cleanup.h"
-#include "pump.h"
+#include "cli/pump.h"
 
 #include <unistd.h>
 

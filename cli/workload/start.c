@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "workload/workload.h"
+#include "cli/workload/workload.h"
 #include "base/cleanup.h"
 
 static int run(struct cli *cli, const void *args, const struct strings *operands, struct edera_error *err)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "workload/workload.h"
+#include "cli/workload/workload.h"
 #include "base/cleanup.h"
 
 struct args {

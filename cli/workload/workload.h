@@ -2,7 +2,7 @@
 #ifndef CLI_WORKLOAD_H
 #define CLI_WORKLOAD_H
 
-#include "cli.h"
+#include "cli/cli.h"
 
 extern const struct command workload_launch, workload_list, workload_logs, workload_exec, workload_attach, workload_start, workload_stop, workload_destroy;
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "exec.h"
+#include "cli/exec.h"
 #include "base/cleanup.h"
-#include "zone/zone.h"
+#include "cli/zone/zone.h"
 
 static int run(struct cli *cli, const void *args, const struct strings *operands, struct edera_error *err)
 {

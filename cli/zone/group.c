@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "tree.h"
-#include "zone/zone.h"
+#include "cli/tree.h"
+#include "cli/zone/zone.h"
 
 static const struct command *const verbs[] = {
 	&zone_launch, &zone_list, &zone_watch, &zone_logs, &zone_exec, &zone_attach, &zone_destroy, &zone_resolve, &zone_update_resources, &zone_metrics, NULL,

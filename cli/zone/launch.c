@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "zone/zone.h"
-#include "alloc.h"
+#include "cli/zone/zone.h"
+#include "cli/alloc.h"
 #include "base/cleanup.h"
-#include "image/fetch.h"
-#include "interrupt.h"
-#include "message.h"
-#include "wait.h"
+#include "cli/image/fetch.h"
+#include "cli/interrupt.h"
+#include "cli/message.h"
+#include "cli/wait.h"
 
 #include <string.h>
 

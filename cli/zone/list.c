@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "zone/zone.h"
+#include "cli/zone/zone.h"
 
 #include <string.h>
 

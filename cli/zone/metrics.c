@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "zone/zone.h"
+#include "cli/zone/zone.h"
 #include "base/cleanup.h"
-#include "image/image.h"
+#include "cli/image/image.h"
 
 #include <string.h>
 

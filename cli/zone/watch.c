@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "zone/zone.h"
-#include "pump.h"
-#include "workload/workload.h"
+#include "cli/zone/zone.h"
+#include "cli/pump.h"
+#include "cli/workload/workload.h"
 
 #include <unistd.h>
 

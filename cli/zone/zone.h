@@ -2,7 +2,7 @@
 #ifndef CLI_ZONE_H
 #define CLI_ZONE_H
 
-#include "cli.h"
+#include "cli/cli.h"
 
 extern const struct command zone_launch, zone_list, zone_watch, zone_logs, zone_exec, zone_attach, zone_destroy, zone_resolve, zone_metrics, zone_update_resources;
 

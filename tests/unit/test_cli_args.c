@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The command line of `protect`: parsing against the real tree. */
-#include "args.h"
+#include "cli/args.h"
 #include "base/cleanup.h"
 #include "base/text.h"
-#include "help.h"
-#include "tree.h"
+#include "cli/help.h"
+#include "cli/tree.h"
 
 #include <CUnit/Basic.h>
 #include <string.h>

@@ -3,8 +3,8 @@
  * the mapping's specification says. */
 #include "base/cleanup.h"
 #include "base/path.h"
-#include "format/format.h"
-#include "guard.h"
+#include "cli/format/format.h"
+#include "cli/guard.h"
 #include "protect/control/v1/control.pb-c.h"
 #include "google/protobuf/struct.pb-c.h"
 
