@@ -129,11 +129,15 @@ static void on_sink(struct fdwatch *w, uint32_t events)
 static int sink_open(struct pump *p, struct sink *s, int fd)
 {
 	struct stat st;
+	int r;
 
 	s->fd = fd;
 	s->is_file = fstat(fd, &st) == 0 && S_ISREG(st.st_mode);
 	s->guarded = p->spec->guard && isatty(fd);
-	return fdwatch_open(&s->watch, &p->cli->loop, fd, on_sink, p);
+	r = fdwatch_open(&s->watch, &p->cli->loop, fd, on_sink, p);
+	if (!r)
+		fdwatch_want(&s->watch, 0); /* a reader that leaves is told of even while there is nothing to write */
+	return r;
 }
 
 void pump_output(struct pump *p, int fd, const void *data, size_t n)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli/format/format.h"
 
+#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 #include <yaml.h>
@@ -16,11 +17,20 @@ static bool needs_quotes(const char *s)
 {
 	static const char *const words[] = { "", "~", "null", "true", "false", "yes", "no", "on", "off", "y", "n", "=", "<<", ".nan", ".inf", "-.inf", "+.inf" };
 
+	char *end;
+
 	for (size_t i = 0; i < sizeof words / sizeof *words; i++)
 		if (!strcasecmp(s, words[i]))
 			return true;
-	/* Numbers of every kind, dates and times begin so; a few harmless quotes are no loss. */
-	return strchr("+-.0123456789", s[0]) && s[strspn(s, "+-.0123456789abcdefABCDEFxXoO_:eETZ ")] == 0;
+	if (s[0] == '0' && s[1] && strchr("xXoObB", s[1]))
+		return true;
+	strtod(s, &end);
+	if (!*end)
+		return true;
+	/* 1_000, 12:30:45, 2024-01-02 and times after it; not a UUID, and not 10.0.0.1/8. */
+	if (strchr("+-0123456789", s[0]) && s[strspn(s, "+-.0123456789_:")] == 0)
+		return true;
+	return strspn(s, "0123456789") == 4 && s[4] == '-' && strspn(s + 5, "0123456789") <= 2;
 }
 
 static int scalar(yaml_emitter_t *e, const char *s, bool is_string)

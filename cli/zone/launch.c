@@ -35,8 +35,11 @@ static int enum_value(const ProtobufCEnumDescriptor *d, const char *name)
 /* What was not asked for stays unset: the daemon has configured defaults. */
 static void set_resources(Spec *spec, const struct args *a)
 {
-	Protect__Control__V1__ZoneResourcesSpec *r = message_new(&protect__control__v1__zone_resources_spec__descriptor);
+	Protect__Control__V1__ZoneResourcesSpec *r;
 
+	if (!a->min_cpus && !a->max_cpus && !a->target_cpus && !a->min_memory && !a->max_memory && !a->target_memory && !a->policy)
+		return;
+	r = spec->initial_resources = message_new(&protect__control__v1__zone_resources_spec__descriptor);
 	r->min_cpus = a->min_cpus;
 	r->max_cpus = a->max_cpus;
 	r->target_cpus = a->target_cpus;
@@ -45,7 +48,6 @@ static void set_resources(Spec *spec, const struct args *a)
 	r->target_memory = a->target_memory;
 	if (a->policy)
 		r->adjustment_policy = (Protect__Control__V1__ZoneResourceAdjustmentPolicy)enum_value(&protect__control__v1__zone_resource_adjustment_policy__descriptor, a->policy);
-	spec->initial_resources = r;
 }
 
 static void set_kernel_options(Spec *spec, const struct args *a)

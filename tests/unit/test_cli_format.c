@@ -100,7 +100,8 @@ static void yaml_strings(void)
 	static const struct { const char *in, *out; } cases[] = {
 		{ "12", "'12'" }, { "1.5e3", "'1.5e3'" }, { "true", "'true'" }, { "No", "'No'" }, { "null", "'null'" }, { "~", "'~'" }, { "0x1f", "'0x1f'" },
 		{ "2024-01-02T03:04:05Z", "'2024-01-02T03:04:05Z'" }, { "a: b", "'a: b'" }, { "- x", "'- x'" }, { "#x", "'#x'" }, { "two\nlines", "\"two\\nlines\"" },
-		{ "6.18-nvidia", "6.18-nvidia" }, { "ZONE_STATE_READY", "ZONE_STATE_READY" },
+		{ "1_000", "'1_000'" }, { "12:30", "'12:30'" },
+		{ "49ba89d8-3567-4150-a18c-003d686fa618", "49ba89d8-3567-4150-a18c-003d686fa618" }, { "10.0.0.1/8", "10.0.0.1/8" }, { "6.18-nvidia", "6.18-nvidia" }, { "ZONE_STATE_READY", "ZONE_STATE_READY" },
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
