@@ -163,7 +163,8 @@ static int unknown(struct parser *p, const char *shown, const char *name)
 
 	args_path(p->out, path, sizeof path);
 	for (size_t i = 0; i < p->command->n_options; i++)
-		suggest_try(&s, p->command->options[i].name);
+		if (!p->command->options[i].hidden)
+			suggest_try(&s, p->command->options[i].name);
 	for (size_t i = 0; i < n_global_options; i++)
 		suggest_try(&s, global_options[i].name);
 	guess = name[0] && name[1] ? s.best : NULL;

@@ -40,6 +40,7 @@ struct opt {
 	char alias_letter;
 	bool required;
 	enum names names;
+	bool hidden;                /* not for people */
 };
 
 struct example {

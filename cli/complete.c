@@ -121,7 +121,8 @@ static void offer_options(struct buf *out, const struct opt *options, size_t n, 
 		char word[64];
 
 		snprintf(word, sizeof word, "--%s", options[i].name);
-		offer(out, prefix, word, options[i].help);
+		if (!options[i].hidden)
+			offer(out, prefix, word, options[i].help);
 	}
 }
 

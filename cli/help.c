@@ -85,6 +85,8 @@ static void options(FILE *f, const char *title, const struct opt *o, size_t n, s
 	for (size_t i = 0; i < n; i++) {
 		struct buf text _buf_ = BUF_INIT;
 
+		if (o[i].hidden)
+			continue;
 		option_left(&o[i], left, sizeof left);
 		option_text(&o[i], &text);
 		entry(f, left, (const char *)text.data, left_width, width);

@@ -69,6 +69,6 @@ static int run(struct cli *cli, const void *args, const struct strings *operands
 
 static const struct opt options[] = { LIST_OUTPUT(struct args), LIST_SELECTOR(struct args) };
 
-const struct command host_cpu_topology = {
+const struct command verb_host_cpu_topology = {
 	.name = "cpu-topology", .summary = "List the CPUs of this host and how they belong together", OPTIONS(options), .args_size = sizeof(struct args), .run = run,
 };

@@ -4,6 +4,6 @@
 
 #include "cli/cli.h"
 
-extern const struct command host_status, host_cpu_topology, host_hv_console, host_hv_debug_info;
+extern const struct command verb_host_status, verb_host_cpu_topology, verb_host_hv_console, verb_host_hv_debug_info;
 
 #endif

@@ -17,4 +17,4 @@ static int run(struct cli *cli, const void *args, const struct strings *operands
 	return 0;
 }
 
-const struct command host_hv_console = { .name = "hv-console", .summary = "Print the hypervisor's own log", .run = run };
+const struct command verb_host_hv_console = { .name = "hv-console", .summary = "Print the hypervisor's own log", .run = run };

@@ -13,4 +13,4 @@ static int run(struct cli *cli, const void *args, const struct strings *operands
 	return 0;
 }
 
-const struct command host_hv_debug_info = { .name = "hv-debug-info", .summary = "Print the hypervisor's state as JSON, for reports of faults", .run = run };
+const struct command verb_host_hv_debug_info = { .name = "hv-debug-info", .summary = "Print the hypervisor's state as JSON, for reports of faults", .run = run };

@@ -53,6 +53,6 @@ static const struct opt options[] = {
 	{ "output", 'o', OPT_STRING, AT(struct args, output), "FORMAT", "how to print", .def = "simple", .choices = format_data_names, .alias = "format", .alias_letter = 'f' },
 };
 
-const struct command host_status = {
+const struct command verb_host_status = {
 	.name = "status", .summary = "Show who this host is and which daemon runs on it", OPTIONS(options), .args_size = sizeof(struct args), .run = run,
 };

@@ -4,7 +4,7 @@
 
 #include "cli/cli.h"
 
-extern const struct command image_pull, image_list, image_remove, image_prune, image_list_kernel_variants;
+extern const struct command verb_image_pull, verb_image_list, verb_image_remove, verb_image_prune, verb_image_list_kernel_variants;
 
 /* view.c: an edera.node.v1 Image as a row */
 extern const struct list_view image_view;

@@ -41,6 +41,6 @@ static const struct example examples[] = {
 	{ 0 },
 };
 
-const struct command image_list = {
+const struct command verb_image_list = {
 	.name = "list", .summary = "List the images in this host's cache", OPTIONS(options), .args_size = sizeof(struct args), .run = run, .examples = examples,
 };

@@ -99,7 +99,7 @@ static const struct example examples[] = {
 	{ 0 },
 };
 
-const struct command image_list_kernel_variants = {
+const struct command verb_image_list_kernel_variants = {
 	.name = "list-kernel-variants", .summary = "List the kernels that zones can be launched with by name",
 	.about = "The names are what 'zone launch --kernel-variant' and the annotation dev.edera/kernel-variant take. They come from the section "
 		 "[zone.kernel-variants] of the daemon's configuration and from the registries it names.",

@@ -71,7 +71,7 @@ static const struct example examples[] = {
 	{ 0 },
 };
 
-const struct command image_prune = {
+const struct command verb_image_prune = {
 	.name = "prune", .summary = "Remove images that nothing uses", .about = "The digests of what was removed are printed, and on stderr how much that freed.",
 	OPTIONS(options), .args_size = sizeof(struct args), .run = run, .examples = examples,
 };

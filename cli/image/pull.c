@@ -86,7 +86,7 @@ static const struct example examples[] = {
 	{ 0 },
 };
 
-const struct command image_pull = {
+const struct command verb_image_pull = {
 	.name = "pull", .summary = "Fetch an image into the cache and print its digest",
 	.about = "Progress goes to stderr: bars on a terminal, else a line a phase. With --progress json it goes to stdout as one JSON object a line, the last of "
 		 "which has the type \"result\" and the digest. Credentials are those of docker's configuration (~/.docker/config.json or $DOCKER_CONFIG) for that "

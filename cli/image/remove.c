@@ -95,7 +95,7 @@ static const struct example examples[] = {
 	{ 0 },
 };
 
-const struct command image_remove = {
+const struct command verb_image_remove = {
 	.name = "remove", .summary = "Remove images from the cache",
 	.about = "IMAGE is a digest, six or more digits of its beginning, or a name as 'image list' shows it. An image that a zone or a workload uses is not removed. "
 		 "The digest of what was removed is printed.",

@@ -58,7 +58,7 @@ static int run(struct cli *cli, const void *args, const struct strings *operands
 
 static const struct opt options[] = { LIST_OUTPUT(struct args), LIST_SELECTOR(struct args) };
 
-const struct command plugin_conf = {
+const struct command verb_plugin_conf = {
 	.name = "conf", .summary = "List the keys of a plugin's section in the daemon's configuration",
 	.about = "The section is [plugin.NAME] of the daemon's configuration file. Secrets are not shown.",
 	.operands = "NAME", .min = 1, .max = 1, .names = NAMES_PLUGIN, OPTIONS(options), .args_size = sizeof(struct args), .run = run,

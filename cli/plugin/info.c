@@ -83,7 +83,7 @@ static const struct opt options[] = {
 	{ "output", 'o', OPT_STRING, AT(struct args, output), "FORMAT", "how to print", .def = "simple", .choices = format_data_names, .alias = "format", .alias_letter = 'f' },
 };
 
-const struct command plugin_info = {
+const struct command verb_plugin_info = {
 	.name = "info", .summary = "Describe a plugin: what it provides, can and needs", .operands = "NAME", .min = 1, .max = 1, .names = NAMES_PLUGIN,
 	OPTIONS(options), .args_size = sizeof(struct args), .run = run,
 };

@@ -107,7 +107,7 @@ static const struct example examples[] = {
 	{ 0 },
 };
 
-const struct command plugin_list = {
+const struct command verb_plugin_list = {
 	.name = "list", .summary = "List the plugins the daemon found, with their states and the reasons for them",
 	OPTIONS(options), .args_size = sizeof(struct args), .run = run, .examples = examples,
 };

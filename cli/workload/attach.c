@@ -36,7 +36,7 @@ static int run(struct cli *cli, const void *args, const struct strings *operands
 	return r;
 }
 
-const struct command workload_attach = {
+const struct command verb_workload_attach = {
 	.name = "attach", .summary = "Connect stdin, stdout and stderr to a running workload",
 	.about = "The exit status is the workload's once it ends. Ctrl+] leaves a workload that has a terminal; an interrupt leaves one that has none.",
 	.operands = "WORKLOAD", .min = 1, .max = 1, .names = NAMES_WORKLOAD, .run = run,

@@ -92,7 +92,7 @@ static const struct opt options[] = {
 	{ "selector", 'l', OPT_LIST, AT(struct args, selectors), "FIELD=VALUE", "all workloads that have this value there, e.g. status.state=completed" },
 };
 
-const struct command workload_destroy = {
+const struct command verb_workload_destroy = {
 	.name = "destroy", .summary = "Destroy workloads, running or not", .operands = "[WORKLOAD...]", .max = ANY, .names = NAMES_WORKLOAD,
 	OPTIONS(options), .args_size = sizeof(struct args), .run = run,
 };

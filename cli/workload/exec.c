@@ -31,7 +31,7 @@ static const struct example examples[] = {
 	{ 0 },
 };
 
-const struct command workload_exec = {
+const struct command verb_workload_exec = {
 	.name = "exec", .summary = "Run a command in a running workload",
 	.about = "Everything behind the workload's name belongs to the command. stdin, stdout and stderr are connected; the exit status is the command's. "
 		 "With --tty, Ctrl+] leaves the command behind.",

@@ -3,7 +3,7 @@
 #include "cli/workload/workload.h"
 
 static const struct command *const verbs[] = {
-	&workload_launch, &workload_list, &workload_logs, &workload_exec, &workload_attach, &workload_start, &workload_stop, &workload_destroy, NULL,
+	&verb_workload_launch, &verb_workload_list, &verb_workload_logs, &verb_workload_exec, &verb_workload_attach, &verb_workload_start, &verb_workload_stop, &verb_workload_destroy, NULL,
 };
 
 const struct command workload_group = { .name = "workload", .summary = "Workloads: containers that run in zones", .sub = verbs };

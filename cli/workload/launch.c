@@ -229,7 +229,7 @@ static const struct example examples[] = {
 	{ 0 },
 };
 
-const struct command workload_launch = {
+const struct command verb_workload_launch = {
 	.name = "launch", .summary = "Run a container in a zone",
 	.about = "Options come before IMAGE; everything behind it is the command to run in place of the image's own. Without --attach its id is printed once it has "
 		 "started, and 'workload logs' shows what it says.\n\nWith --attach and --tty, Ctrl+] leaves it running. An interrupt (Ctrl+C where it is not the "

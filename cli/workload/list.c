@@ -78,7 +78,7 @@ static const struct example examples[] = {
 	{ 0 },
 };
 
-const struct command workload_list = {
+const struct command verb_workload_list = {
 	.name = "list", .summary = "List the workloads of this host", .operands = "[WORKLOAD]", .max = 1, .names = NAMES_WORKLOAD,
 	OPTIONS(options), .args_size = sizeof(struct args), .run = run, .examples = examples,
 };

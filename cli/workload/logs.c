@@ -37,7 +37,7 @@ static const struct opt options[] = {
 	{ "follow", 'f', OPT_FLAG, AT(struct args, follow), NULL, "go on with what comes, until the workload ends or an interrupt" },
 };
 
-const struct command workload_logs = {
+const struct command verb_workload_logs = {
 	.name = "logs", .summary = "Print what a workload has said",
 	.about = "Its stdout goes to stdout and its stderr to stderr. On a terminal, bytes that would command it, colours apart, are shown as \\xNN.",
 	.operands = "WORKLOAD", .min = 1, .max = 1, .names = NAMES_WORKLOAD, OPTIONS(options), .args_size = sizeof(struct args), .run = run,

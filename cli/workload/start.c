@@ -14,6 +14,6 @@ static int run(struct cli *cli, const void *args, const struct strings *operands
 	return cli_call(cli, CONTROL, "StartWorkload", &request, NULL, err);
 }
 
-const struct command workload_start = {
+const struct command verb_workload_start = {
 	.name = "start", .summary = "Start a workload that does not run", .operands = "WORKLOAD", .min = 1, .max = 1, .names = NAMES_WORKLOAD, .run = run,
 };

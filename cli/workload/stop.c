@@ -24,7 +24,7 @@ static const struct opt options[] = {
 	{ "timeout", 0, OPT_U64, AT(struct args, timeout), "SECONDS", "how long it may take to end by itself before it is killed", .def = "the daemon's" },
 };
 
-const struct command workload_stop = {
+const struct command verb_workload_stop = {
 	.name = "stop", .summary = "Ask a workload to end, and kill it if it does not", .operands = "WORKLOAD", .min = 1, .max = 1, .names = NAMES_WORKLOAD,
 	OPTIONS(options), .args_size = sizeof(struct args), .run = run,
 };

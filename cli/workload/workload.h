@@ -4,7 +4,7 @@
 
 #include "cli/cli.h"
 
-extern const struct command workload_launch, workload_list, workload_logs, workload_exec, workload_attach, workload_start, workload_stop, workload_destroy;
+extern const struct command verb_workload_launch, verb_workload_list, verb_workload_logs, verb_workload_exec, verb_workload_attach, verb_workload_start, verb_workload_stop, verb_workload_destroy;
 
 /* view.c: a Workload as a row; the context is a struct list of Zones, for their names. */
 extern const struct list_view workload_view;

@@ -50,7 +50,7 @@ static const struct opt options[] = {
 	{ "history", 0, OPT_FLAG, AT(struct args, history), NULL, "first print what the console has shown so far" },
 };
 
-const struct command zone_attach = {
+const struct command verb_zone_attach = {
 	.name = "attach", .summary = "Connect this terminal to the console of a zone", .about = "Ctrl+] leaves it again.",
 	.operands = "ZONE", .min = 1, .max = 1, .names = NAMES_ZONE, OPTIONS(options), .args_size = sizeof(struct args), .run = run,
 };

@@ -101,7 +101,7 @@ static const struct example examples[] = {
 	{ 0 },
 };
 
-const struct command zone_destroy = {
+const struct command verb_zone_destroy = {
 	.name = "destroy", .summary = "Destroy zones with all that runs in them", .operands = "[ZONE...]", .max = ANY, .names = NAMES_ZONE,
 	OPTIONS(options), .args_size = sizeof(struct args), .run = run, .examples = examples,
 };

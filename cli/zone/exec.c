@@ -19,7 +19,7 @@ static const struct example examples[] = {
 	{ 0 },
 };
 
-const struct command zone_exec = {
+const struct command verb_zone_exec = {
 	.name = "exec", .summary = "Run a command in a zone, outside its workloads",
 	.about = "Everything behind the zone's name belongs to the command. stdin, stdout and stderr are connected; the exit status is the command's. "
 		 "With --tty, Ctrl+] leaves the command behind.",

@@ -255,7 +255,7 @@ static const struct example examples[] = {
 	{ 0 },
 };
 
-const struct command zone_launch = {
+const struct command verb_zone_launch = {
 	.name = "launch", .summary = "Launch a zone and print its id",
 	.about = "The kernel is, in this order: --kernel-variant, the annotation dev.edera/kernel-variant, --kernel, the annotation dev.edera/kernel, the default "
 		 "variant of the daemon's configuration, the zone kernel in the daemon's data directory.\n\n"

@@ -54,7 +54,7 @@ static const struct example examples[] = {
 	{ NULL, NULL },
 };
 
-const struct command zone_list = {
+const struct command verb_zone_list = {
 	.name = "list", .summary = "List the zones of this host", .operands = "[ZONE]", .max = 1, .names = NAMES_ZONE,
 	OPTIONS(options), .args_size = sizeof(struct args), .run = run, .examples = examples,
 };

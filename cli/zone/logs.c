@@ -43,7 +43,7 @@ static const struct example examples[] = {
 	{ 0 },
 };
 
-const struct command zone_logs = {
+const struct command verb_zone_logs = {
 	.name = "logs", .summary = "Print what the console of a zone has shown",
 	.about = "On a terminal, bytes that would command it, colours apart, are shown as \\xNN; in a pipe or a file they are as they came.",
 	.operands = "ZONE", .min = 1, .max = 1, .names = NAMES_ZONE, OPTIONS(options), .args_size = sizeof(struct args), .run = run, .examples = examples,

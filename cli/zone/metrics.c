@@ -80,7 +80,7 @@ static const struct opt options[] = {
 	{ "output", 'o', OPT_STRING, AT(struct args, output), "FORMAT", "how to print", .def = "tree", .choices = formats, .alias = "format", .alias_letter = 'f' },
 };
 
-const struct command zone_metrics = {
+const struct command verb_zone_metrics = {
 	.name = "metrics", .summary = "Print what a zone measures of itself", .operands = "ZONE", .min = 1, .max = 1, .names = NAMES_ZONE,
 	OPTIONS(options), .args_size = sizeof(struct args), .run = run,
 };

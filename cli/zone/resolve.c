@@ -13,6 +13,6 @@ static int run(struct cli *cli, const void *args, const struct strings *operands
 	return 0;
 }
 
-const struct command zone_resolve = {
+const struct command verb_zone_resolve = {
 	.name = "resolve", .summary = "Print the id of a zone", .operands = "NAME", .min = 1, .max = 1, .names = NAMES_ZONE, .run = run,
 };

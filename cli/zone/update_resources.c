@@ -77,7 +77,7 @@ static const struct example examples[] = {
 	{ 0 },
 };
 
-const struct command zone_update_resources = {
+const struct command verb_zone_update_resources = {
 	.name = "update-resources", .summary = "Change the memory and CPUs of a running zone", .about = "What is not given, or given as 0, stays as it is. The bounds are those the zone was launched with.",
 	.operands = "ZONE", .min = 1, .max = 1, .names = NAMES_ZONE, OPTIONS(options), .args_size = sizeof(struct args), .run = run, .examples = examples,
 };

@@ -65,7 +65,7 @@ static const struct example examples[] = {
 	{ 0 },
 };
 
-const struct command zone_watch = {
+const struct command verb_zone_watch = {
 	.name = "watch", .summary = "Print what happens to zones, as it happens",
 	.about = "As a line: the kind of event, then id, state, name, IPv4 and IPv6 address of the zone, with tabs between them. Ends when interrupted.",
 	OPTIONS(options), .args_size = sizeof(struct args), .run = run, .examples = examples,

@@ -4,7 +4,7 @@
 
 #include "cli/cli.h"
 
-extern const struct command zone_launch, zone_list, zone_watch, zone_logs, zone_exec, zone_attach, zone_destroy, zone_resolve, zone_metrics, zone_update_resources;
+extern const struct command verb_zone_launch, verb_zone_list, verb_zone_watch, verb_zone_logs, verb_zone_exec, verb_zone_attach, verb_zone_destroy, verb_zone_resolve, verb_zone_metrics, verb_zone_update_resources;
 
 /* view.c: a Zone as a row */
 extern const struct list_view zone_view;

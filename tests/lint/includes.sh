@@ -41,6 +41,8 @@ xargs grep -nE '^[[:space:]]*#[[:space:]]*include' <"${TMPDIR:-/tmp}/includes.$$
 		sub(/[>"].*/, "", name)
 		if (name ~ /\.\.\//) { print file ":" at[2] ": " name ": a path with .. hides where a header lives"; bad = 1; next }
 		target = find(file, name)
+		# What `protect plugin check` is made of, in a library of its own.
+		if (piece(file) == "cli" && target == "core/plugin/check.h") next
 		if (target != "" && !allowed(piece(file), piece(target))) { print file ":" at[2] ": " piece(file) " may not include " target; bad = 1 }
 	}
 	END { exit bad }' "${TMPDIR:-/tmp}/includes.$$" -
