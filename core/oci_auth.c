@@ -105,9 +105,9 @@ static struct json_object *entry_of(const char *user, const char *secret)
 	return entry;
 }
 
-static int find_helper(const char *name, char path[PATH_CAP], struct edera_error *err)
+static int find_helper(const struct oci_auth_request *q, const char *name, char path[PATH_CAP], struct edera_error *err)
 {
-	static const char *const dirs[] = { "/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin" };
+	const char *dirs[] = { q->helper_dir ? q->helper_dir : "/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin" };
 
 	if (!*name || strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-") != strlen(name))
 		return err_set(err, -EINVAL, "the credential helper's name '%.60s' is not allowed", name);
@@ -138,14 +138,14 @@ static int memory_file(const char *text, struct edera_error *err)
 	return fd;
 }
 
-static int ask_helper(const char *name, const char *server, struct buf *answer, struct edera_error *err)
+static int ask_helper(const struct oci_auth_request *q, const char *name, const char *server, struct buf *answer, struct edera_error *err)
 {
 	char path[PATH_CAP];
 	const char *argv[] = { path, "get", NULL };
 	struct edera_call call = { .size = sizeof call, .cancel_fd = -1 };
 	_close_ int in = -1, out = -1;
 	struct timespec now;
-	int pidfd, status, r = find_helper(name, path, err);
+	int pidfd, status, r = find_helper(q, name, path, err);
 	pid_t pid;
 	ssize_t n;
 
@@ -172,12 +172,12 @@ static int ask_helper(const char *name, const char *server, struct buf *answer, 
 	return status ? -ENOENT : 0;
 }
 
-static int add_from_helper(const char *name, const char *server, struct json_object *to, struct edera_error *err)
+static int add_from_helper(const struct oci_auth_request *q, const char *name, const char *server, struct json_object *to, struct edera_error *err)
 {
 	_json_ struct json_object *o = NULL;
 	_buf_ struct buf answer = BUF_INIT;
 	const char *user, *secret;
-	int r = ask_helper(name, server, &answer, err);
+	int r = ask_helper(q, name, server, &answer, err);
 
 	if (!r)
 		r = parse((char *)answer.data, answer.len, "what the credential helper answered", &o, err);
@@ -204,13 +204,13 @@ static int add_helpers(const struct oci_auth_request *q, struct json_object *fro
 		json_object_object_foreach(helpers, key, name) {
 			if (!concerns(q, key) || !json_object_is_type(name, json_type_string))
 				continue;
-			r = add_from_helper(json_object_get_string(name), strcmp(q->registry, "docker.io") ? key : server, to, err);
+			r = add_from_helper(q, json_object_get_string(name), strcmp(q->registry, "docker.io") ? key : server, to, err);
 			return r == -ENOENT && err && !err->msg[0] ? 0 : r;
 		}
 	}
 	if (!json_object_is_type(store, json_type_string) || !json_object_get_string_len(store))
 		return 0;
-	r = add_from_helper(json_object_get_string(store), server, to, err);
+	r = add_from_helper(q, json_object_get_string(store), server, to, err);
 	return r == -ENOENT && err && !err->msg[0] ? 0 : r;
 }
 
@@ -251,7 +251,7 @@ int oci_auth_collect(const struct oci_auth_request *q, struct buf *ret, struct e
 			r = add_auths(q, call, auths);
 	}
 	if (!r && json_object_object_length(auths)) {
-		buf_puts(ret, json_object_to_json_string_ext(all, JSON_C_TO_STRING_PLAIN));
+		buf_puts(ret, json_object_to_json_string_ext(all, JSON_C_TO_STRING_PLAIN | JSON_C_TO_STRING_NOSLASHESCAPE));
 		if (ret->failed)
 			r = err_errno(err, -ENOMEM, "cannot collect credentials");
 	}

@@ -13,6 +13,7 @@ struct oci_auth_request {
 	const char *call_json;   /* the caller's auth.json, which wins over the file; NULL: none */
 	const char *file;        /* the node's auth.json; it need not exist */
 	bool helpers;            /* run the credential helpers that the file names */
+	const char *helper_dir;  /* where they are looked for besides /usr/local/bin, /usr/bin and the like; NULL: nowhere */
 };
 
 /* Appends {"auths":{...}} to ret, or nothing if there are no credentials for that registry. */

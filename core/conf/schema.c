@@ -101,12 +101,12 @@ const struct def schema_defs[] = {
 	{ "zone", "kernel-options", EDERA_CONF_STRING, 0, "quiet", 0, 0, NULL, "Appended to the kernel command line of every zone." },
 
 	{ "oci", "docker-hub-mirror", EDERA_CONF_STRING, DEF_SHOWN, "index.docker.io", 0, 0, check_registry,
-	  "Registry asked when an image is on Docker Hub." },
+	  "Registry asked first when an image is on Docker Hub." },
 	{ "oci", "insecure-registries", EDERA_CONF_LIST, 0, NULL, 0, 0, check_registry, "Registries spoken to by plain http, as \"HOST:PORT\"." },
-	{ "oci", "ca-file", EDERA_CONF_STRING, 0, "", 0, 0, check_path, "PEM file of certificate authorities, instead of the system's." },
+	{ "oci", "ca-file", EDERA_CONF_STRING, 0, "", 0, 0, check_path, "PEM file of certificate authorities to trust besides the system's." },
 	{ "oci", "auth-file", EDERA_CONF_STRING, 0, "", 0, 0, check_path, "Credentials, in the form of Docker's config.json " DATA_FILE_HINT "." },
-	{ "oci", "max-image-mb", EDERA_CONF_INT, 0, "16384", 1, 16 << 20, NULL, "Largest image accepted, unpacked, in MiB." },
-	{ "oci", "max-image-entries", EDERA_CONF_INT, 0, "1000000", 1, 100000000, NULL, "Most files an image may hold." },
+	{ "oci", "max-image-mb", EDERA_CONF_INT, 0, "65536", 1, 16 << 20, NULL, "Largest image accepted, unpacked, in MiB." },
+	{ "oci", "max-image-entries", EDERA_CONF_INT, 0, "2000000", 1, 100000000, NULL, "Most files an image may hold." },
 	{ "oci", "pull-timeout-seconds", EDERA_CONF_INT, 0, "1800", 1, 86400, NULL, "A pull that takes longer has failed." },
 	{ "oci", "seed", EDERA_CONF_STRING, DEF_UNSUPPORTED, "", 0, 0, NULL, "" },
 
