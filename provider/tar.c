@@ -107,6 +107,23 @@ static int skip(struct tar *t, uint64_t n, struct edera_error *err)
 	return 0;
 }
 
+/* Some builders leave even the padding of the last file out: then the stream ends here. */
+static int skip_padding(struct tar *t, uint64_t n, struct edera_error *err)
+{
+	while (n > 0) {
+		int r = refill(t, err);
+		size_t m = n < t->left ? (size_t)n : t->left;
+
+		if (r || m == 0)
+			return r;
+		n -= m;
+		t->at += m;
+		t->left -= m;
+		t->offset += m;
+	}
+	return 0;
+}
+
 /* Builders leave anything from nothing to megabytes after the end of an archive; the digest covers it, we read over it. */
 static int drain(struct tar *t, struct edera_error *err)
 {
@@ -264,7 +281,7 @@ int tar_next(struct tar *t, struct tar_entry *ret, struct edera_error *err)
 		return 0;
 	r = skip(t, t->stored, err);
 	if (!r)
-		r = skip(t, t->padding, err);
+		r = skip_padding(t, t->padding, err);
 	if (r)
 		return r;
 	t->stored = t->padding = t->logical = t->extent_done = 0;
