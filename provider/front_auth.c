@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "front_auth.h"
 #include "auth.h"
-#include "reference.h"
+#include "origin.h"
 #include "base/cleanup.h"
 #include "base/path.h"
 #include "base/spawn.h"
@@ -186,11 +186,11 @@ int front_credentials(const struct options *o, struct buf *ret, struct edera_err
 	_json_ json_object *file = NULL, *out = NULL;
 	_buf_ struct buf text = BUF_INIT;
 	json_object *auths;
-	struct reference ref;
+	struct origin ref;
 	char path[PATH_CAP];
-	int r = o->verb == VERB_TAGS ? reference_parse_repository(o->reference, &ref, err) : reference_parse(o->reference, &ref, err);
+	int r = o->verb == VERB_TAGS ? origin_parse_repository(o->reference, &ref, err) : origin_parse(o->reference, &ref, err);
 
-	if (r || ref.kind != REFERENCE_REGISTRY)
+	if (r || ref.kind != ORIGIN_REGISTRY)
 		return r;
 	if (o->auth_file)
 		r = path_format(path, err, "%s", o->auth_file);
@@ -205,9 +205,9 @@ int front_credentials(const struct options *o, struct buf *ret, struct edera_err
 	out = json_object_new_object();
 	auths = json_object_new_object();
 	json_object_object_add(out, "auths", auths);
-	r = add_host(o, file, auths, ref.host, ref.path, err);
-	if (!r && o->mirror && !strcmp(ref.host, "docker.io"))
-		r = add_host(o, file, auths, o->mirror, ref.path, err);
+	r = add_host(o, file, auths, ref.image.registry, ref.image.repository, err);
+	if (!r && o->mirror && !strcmp(ref.image.registry, "docker.io"))
+		r = add_host(o, file, auths, o->mirror, ref.image.repository, err);
 	if (!r)
 		buf_puts(ret, json_object_to_json_string_ext(out, JSON_C_TO_STRING_PLAIN));
 	return r;

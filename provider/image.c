@@ -21,10 +21,10 @@ void image_free(struct image *i)
 /* From what the reference names down to an image manifest, through indexes. */
 static int find_manifest(struct image *i, const struct platform *platform, struct edera_error *err)
 {
-	char name[4700], digest[DIGEST_MAX];
+	char name[ORIGIN_CAP], digest[DIGEST_MAX];
 	int r;
 
-	reference_text(&i->ref, name);
+	origin_text(&i->ref, name);
 	r = i->source->ops->manifest(i->source, NULL, &i->manifest_text, i->digest, err);
 	for (int depth = 0; !r; depth++) {
 		_json_ json_object *root = NULL;
@@ -58,14 +58,14 @@ static int find_manifest(struct image *i, const struct platform *platform, struc
 
 static int find_config(struct image *i, const struct platform *platform, struct edera_error *err)
 {
-	char name[4700], a[96], b[96];
+	char name[ORIGIN_CAP], a[96], b[96];
 	int r = i->source->ops->blob(i->source, &i->manifest.config, &i->config_text, err);
 
 	if (!r)
 		r = config_parse(i->config_text.data, i->config_text.len, &i->config, err);
 	if (r)
 		return r;
-	reference_text(&i->ref, name);
+	origin_text(&i->ref, name);
 	if (i->config.has_platform && !platform_rank(platform, &i->config.platform))
 		return err_set(err, -ENOENT, "%.300s is an image for %s, not for %s", name, platform_text(&i->config.platform, a), platform_text(platform, b));
 	if (i->config.n_diff_ids != i->manifest.n_layers)
@@ -75,7 +75,7 @@ static int find_config(struct image *i, const struct platform *platform, struct 
 
 int image_resolve(struct image *i, const struct options *o, struct progress *p, struct edera_error *err)
 {
-	int r = reference_parse(o->reference, &i->ref, err);
+	int r = origin_parse(o->reference, &i->ref, err);
 
 	if (r)
 		return r;

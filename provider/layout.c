@@ -13,7 +13,7 @@
 
 struct layout {
 	struct source source;
-	struct reference ref;
+	struct origin ref;
 	int dir;
 	bool aborted;
 };
@@ -155,7 +155,7 @@ static const struct source_ops layout_ops = {
 	.manifest = layout_manifest, .blob = layout_blob, .fetch = layout_fetch, .abort = layout_abort, .free = layout_free,
 };
 
-int source_layout_new(const struct reference *ref, const struct options *o, struct source **ret, struct edera_error *err)
+int source_layout_new(const struct origin *ref, const struct options *o, struct source **ret, struct edera_error *err)
 {
 	struct layout *l = calloc(1, sizeof *l);
 

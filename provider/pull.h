@@ -8,7 +8,7 @@
 
 /* What a reference turned out to be. */
 struct image {
-	struct reference ref;
+	struct origin ref;
 	struct source *source;
 	struct manifest manifest;
 	struct image_config config;

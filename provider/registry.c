@@ -71,8 +71,8 @@ int registry_status_error(const struct http_request *q, const char *what, struct
 
 int registry_url(const struct registry *r, const struct endpoint *e, const char *kind, const char *what, char ret[URL_MAX], struct edera_error *err)
 {
-	int n = snprintf(ret, URL_MAX, "%s://%s/v2/%s/%s/%s%s%s", e->plain ? "http" : "https", e->host, r->ref.path, kind, what,
-			 e->mirror ? "?ns=" : "", e->mirror ? r->ref.host : "");
+	int n = snprintf(ret, URL_MAX, "%s://%s/v2/%s/%s/%s%s%s", e->plain ? "http" : "https", e->host, r->ref.image.repository, kind, what,
+			 e->mirror ? "?ns=" : "", e->mirror ? r->ref.image.registry : "");
 
 	return n < URL_MAX ? 0 : err_set(err, -ENAMETOOLONG, "the address of '%.100s' is too long", what);
 }
@@ -134,7 +134,7 @@ static int get(struct registry *r, const char *kind, const char *what, const cha
 		struct endpoint *e = &r->endpoints[i];
 		bool last = i + 1 == r->n_endpoints;
 
-		snprintf(name, sizeof name, "%s/%s, %s %.150s", e->host, r->ref.path, kind, what);
+		snprintf(name, sizeof name, "%s/%s, %s %.150s", e->host, r->ref.image.repository, kind, what);
 		http_request_reset(q);
 		rc = registry_url(r, e, kind, what, url, err);
 		if (rc)
@@ -163,9 +163,9 @@ static int verified(const void *data, size_t n, const char *digest, struct edera
 static int registry_manifest(struct source *s, const char *digest, struct buf *ret, char ret_digest[DIGEST_MAX], struct edera_error *err)
 {
 	struct registry *r = (struct registry *)s;
-	const char *want = digest ? digest : r->ref.digest;
+	const char *want = digest ? digest : r->ref.image.digest;
 	struct http_request q = { 0 };
-	int rc = get(r, "manifests", want[0] ? want : r->ref.tag, accept_manifests, MANIFEST_MAX, &q, err);
+	int rc = get(r, "manifests", want[0] ? want : r->ref.image.tag, accept_manifests, MANIFEST_MAX, &q, err);
 
 	if (!rc && want[0]) {
 		rc = verified(q.body.data, q.body.len, want, err);
@@ -235,7 +235,7 @@ static int join_url(const struct registry *r, const struct endpoint *e, const ch
 	else if (text_starts(link, base))
 		n = snprintf(ret, URL_MAX, "%s", link);
 	else if (link[0] == '?')
-		n = snprintf(ret, URL_MAX, "%sv2/%s/tags/list%s", base, r->ref.path, link);
+		n = snprintf(ret, URL_MAX, "%sv2/%s/tags/list%s", base, r->ref.image.repository, link);
 	else
 		return err_set(err, -EPROTO, "the registry %s continues its list of tags at another place: '%.100s'", e->host, link);
 	return n < URL_MAX ? 0 : err_set(err, -ENAMETOOLONG, "the address of a list of tags is too long");
@@ -254,7 +254,7 @@ static int read_tags(const struct buf *body, int (*tag)(void *, const char *), v
 		json_object *t = json_object_array_get_idx(tags, i);
 		const char *s = json_object_is_type(t, json_type_string) ? json_object_get_string(t) : "";
 
-		if (!*s || strlen(s) > REFERENCE_TAG_MAX || strspn(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-") != strlen(s))
+		if (!*s || strlen(s) > ORIGIN_TAG_MAX || strspn(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-") != strlen(s))
 			continue;
 		if (++*total > TAGS_MAX)
 			return err_set(err, -E2BIG, "the repository has more than %d tags", TAGS_MAX);
@@ -279,7 +279,7 @@ static int registry_tags(struct source *s, int (*tag)(void *, const char *), voi
 		if (rc || !next_link(q.link, link, sizeof link))
 			break;
 		if (++pages > TAG_PAGES_MAX) {
-			rc = err_set(err, -E2BIG, "the list of tags of %s has more than %d pages", r->ref.path, TAG_PAGES_MAX);
+			rc = err_set(err, -E2BIG, "the list of tags of %s has more than %d pages", r->ref.image.repository, TAG_PAGES_MAX);
 			break;
 		}
 		rc = join_url(r, e, link, url, err);
@@ -287,7 +287,7 @@ static int registry_tags(struct source *s, int (*tag)(void *, const char *), voi
 			break;
 		http_request_reset(&q);
 		q = (struct http_request){ .url = url, .accept = "application/json", .max_body = TAGS_BODY_MAX };
-		snprintf(name, sizeof name, "%s/%s, list of tags, page %u", e->host, r->ref.path, pages);
+		snprintf(name, sizeof name, "%s/%s, list of tags, page %u", e->host, r->ref.image.repository, pages);
 		rc = registry_request(r, e, &q, TRIES_MAX, name, err);
 	}
 	http_request_reset(&q);
@@ -335,14 +335,17 @@ static bool plain_host(const char *host, const struct options *o)
 	return (n == 9 && !strncasecmp(host, "localhost", 9)) || (text_starts(host, "127.") && strspn(host, "0123456789.") == n);
 }
 
+/* docker.io is a name; registry-1.docker.io is where it answers. */
+static const char *api_host(const char *host) { return strcmp(host, "docker.io") ? host : "registry-1.docker.io"; }
+
 static int add_endpoint(struct registry *r, const char *host, bool mirror, json_object *auths, struct edera_error *err)
 {
 	struct endpoint *e = &r->endpoints[r->n_endpoints++];
 
-	snprintf(e->host, sizeof e->host, "%s", reference_api_host(host));
+	snprintf(e->host, sizeof e->host, "%s", api_host(host));
 	e->plain = plain_host(host, r->options);
 	e->mirror = mirror;
-	return auths ? auth_lookup(auths, !strcmp(host, "index.docker.io") ? "docker.io" : host, r->ref.path, &e->credentials, err) : 0;
+	return auths ? auth_lookup(auths, !strcmp(host, "index.docker.io") ? "docker.io" : host, r->ref.image.repository, &e->credentials, err) : 0;
 }
 
 static int read_auth(const struct options *o, json_object **ret, struct edera_error *err)
@@ -382,7 +385,7 @@ static int read_tls(const struct options *o, struct http_options *h, struct eder
 	return rc;
 }
 
-int source_registry_new(const struct reference *ref, const struct options *o, struct source **ret, struct edera_error *err)
+int source_registry_new(const struct origin *ref, const struct options *o, struct source **ret, struct edera_error *err)
 {
 	struct registry *r = calloc(1, sizeof *r);
 	_json_ json_object *auths = NULL;
@@ -398,10 +401,10 @@ int source_registry_new(const struct reference *ref, const struct options *o, st
 	rc = read_auth(o, &auths, err);
 	if (!rc)
 		rc = read_tls(o, &h, err);
-	if (!rc && o->mirror && *o->mirror && !strcmp(ref->host, "docker.io") && strcmp(o->mirror, "docker.io") && strcmp(o->mirror, "index.docker.io"))
+	if (!rc && o->mirror && *o->mirror && !strcmp(ref->image.registry, "docker.io") && strcmp(o->mirror, "docker.io") && strcmp(o->mirror, "index.docker.io"))
 		rc = add_endpoint(r, o->mirror, true, auths, err);
 	if (!rc)
-		rc = add_endpoint(r, ref->host, false, auths, err);
+		rc = add_endpoint(r, ref->image.registry, false, auths, err);
 	if (!rc)
 		rc = http_init(&r->http, &h, err);
 	r->http_ready = !rc;

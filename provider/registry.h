@@ -16,7 +16,7 @@
 #define RETRY_AFTER_MAX 60      /* seconds */
 
 struct endpoint {
-	char host[REFERENCE_HOST_MAX + 1];
+	char host[255 + 1];
 	bool plain;                 /* http */
 	bool mirror;
 	struct credentials credentials;
@@ -27,7 +27,7 @@ struct endpoint {
 
 struct registry {
 	struct source source;
-	struct reference ref;
+	struct origin ref;
 	const struct options *options;
 	struct http http;
 	struct endpoint endpoints[ENDPOINTS_MAX];

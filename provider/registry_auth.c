@@ -89,7 +89,7 @@ static int ask_token(struct registry *r, struct endpoint *e, bool post, struct h
 	if (!easy)
 		return err_errno(err, -ENOMEM, "cannot ask for a token");
 	if (!wanted[0]) {
-		snprintf(scope, sizeof scope, "repository:%s:pull", r->ref.path);
+		snprintf(scope, sizeof scope, "repository:%s:pull", r->ref.image.repository);
 		wanted = scope;
 	}
 	buf_puts(&url, e->challenge.realm);

@@ -114,7 +114,7 @@ static int give_up(struct transfer *t, struct edera_error *err)
 {
 	char what[600];
 
-	snprintf(what, sizeof what, "%s/%s, layer %s", t->r->endpoints[t->r->n_endpoints - 1].host, t->r->ref.path, t->f->what->digest);
+	snprintf(what, sizeof what, "%s/%s, layer %s", t->r->endpoints[t->r->n_endpoints - 1].host, t->r->ref.image.repository, t->f->what->digest);
 	if (t->err.code)
 		return err_set(err, t->err.code, "%s", t->err.msg);
 	if (t->q.error)

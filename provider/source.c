@@ -3,12 +3,12 @@
 
 #include <string.h>
 
-int source_new(const struct reference *ref, const struct options *o, struct source **ret, struct edera_error *err)
+int source_new(const struct origin *ref, const struct options *o, struct source **ret, struct edera_error *err)
 {
 	switch (ref->kind) {
-	case REFERENCE_REGISTRY:
+	case ORIGIN_REGISTRY:
 		return source_registry_new(ref, o, ret, err);
-	case REFERENCE_LAYOUT:
+	case ORIGIN_LAYOUT:
 		return source_layout_new(ref, o, ret, err);
 	default:
 		return err_set(err, -ENOTSUP, "archives cannot be read yet");

@@ -7,7 +7,7 @@
 #include "blob.h"
 #include "manifest.h"
 #include "options.h"
-#include "reference.h"
+#include "origin.h"
 
 enum fetch_phase { FETCH_WAITING = 1, FETCH_RUNNING, FETCH_DONE, FETCH_UNPACKING, FETCH_UNPACKED };
 
@@ -40,9 +40,9 @@ struct source {
 	const struct source_ops *ops;
 };
 
-int source_registry_new(const struct reference *, const struct options *, struct source **ret, struct edera_error *);
-int source_layout_new(const struct reference *, const struct options *, struct source **ret, struct edera_error *);
-int source_new(const struct reference *, const struct options *, struct source **ret, struct edera_error *);
+int source_registry_new(const struct origin *, const struct options *, struct source **ret, struct edera_error *);
+int source_layout_new(const struct origin *, const struct options *, struct source **ret, struct edera_error *);
+int source_new(const struct origin *, const struct options *, struct source **ret, struct edera_error *);
 
 /* For sources: takes bytes in order. -EAGAIN: no room, nothing taken. More than the descriptor says is an error. */
 int fetch_begin(struct fetch *, struct edera_error *);

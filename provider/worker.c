@@ -50,9 +50,9 @@ static json_object *base64(const struct buf *b)
 static json_object *image_line(const char *type, const struct image *i)
 {
 	json_object *line = json_object_new_object();
-	char name[4700];
+	char name[ORIGIN_CAP];
 
-	reference_text(&i->ref, name);
+	origin_text(&i->ref, name);
 	json_object_object_add(line, "type", json_object_new_string(type));
 	json_object_object_add(line, "digest", json_object_new_string(i->digest));
 	json_object_object_add(line, "source_digest", json_object_new_string(i->source_digest));
@@ -167,8 +167,8 @@ static int do_tags(const struct options *o)
 	struct edera_error err = EDERA_ERROR_INIT;
 	json_object *tags = json_object_new_array();
 	struct source *source = NULL;
-	struct reference ref;
-	int r = reference_parse_repository(o->reference, &ref, &err);
+	struct origin ref;
+	int r = origin_parse_repository(o->reference, &ref, &err);
 
 	if (!r)
 		r = source_new(&ref, o, &source, &err);

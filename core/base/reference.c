@@ -125,6 +125,7 @@ static int split_name(const char *text, struct part name, struct reference *r, s
 {
 	const char *slash = memchr(name.s, '/', name.len);
 	struct part host = { name.s, slash ? (size_t)(slash - name.s) : 0 }, path = name;
+	bool official;
 
 	if (slash && names_registry(host)) {
 		path = (struct part){ slash + 1, name.len - host.len - 1 };
@@ -135,18 +136,19 @@ static int split_name(const char *text, struct part name, struct reference *r, s
 	}
 	if (!host.len || !r->registry[0] || !strcmp(r->registry, "index.docker.io"))
 		strcpy(r->registry, "docker.io");
-	if (path.len == 0 || path.len > 200)
+	official = !strcmp(r->registry, "docker.io") && !memchr(path.s, '/', path.len);
+	if (path.len == 0 || path.len + (official ? strlen("library/") : 0) >= sizeof r->repository)
 		return err_set(err, -EINVAL, "'%.300s' is not an image reference: the repository's name is %s", text,
-			       path.len ? "longer than 200 characters" : "empty");
+			       path.len ? "longer than 255 characters" : "empty");
 	if (!repository_valid(path))
 		return err_set(err, -EINVAL, "'%.300s' is not an image reference: a repository's name is lower-case letters, digits and "
 			       "single separators between slashes, as in ghcr.io/org/name:tag", text);
-	if (!slash && path.len == 64 && only(path, "0123456789abcdef"))
+	if (strlen(text) == 64 && only(path, "0123456789abcdef"))
 		return err_set(err, -EINVAL, "'%.300s' is not an image reference but the ID of an image", text);
-	if (!strcmp(r->registry, "docker.io") && !memchr(path.s, '/', path.len))
-		snprintf(r->repository, sizeof r->repository, "library/%.*s", (int)path.len, path.s);
-	else
+	if (!official)
 		copy(r->repository, path);
+	else
+		snprintf(r->repository, sizeof r->repository, "library/%.*s", (int)path.len, path.s);
 	return 0;
 }
 
