@@ -29,13 +29,14 @@ static const char usage[] =
 	"  --max-size BYTES             of all layers unpacked (default 64 GiB); K, M, G, T may follow\n"
 	"  --max-file BYTES             of each file of a kernel image (default 1 GiB)\n"
 	"  --timeout SECONDS            for the whole (default: none)\n"
+	"  --have DIGEST                an image that is there already: if it is this one, nothing is fetched (repeatable)\n"
 	"  --progress json|auto|none    JSON lines on standard output, bars on a terminal, or nothing\n"
 	"  --auth-fd N, --output-fd N, --spool-fd N  descriptors in place of files and directories\n"
 	"  --help, --version\n";
 
 enum {
 	OPT_OUTPUT = 256, OPT_OUTPUT_FD, OPT_SPOOL_FD, OPT_AUTH_FILE, OPT_AUTH_FD, OPT_FORMAT, OPT_PLATFORM, OPT_INSECURE, OPT_CA, OPT_CERT, OPT_KEY,
-	OPT_MIRROR, OPT_PROXY, OPT_LEVEL, OPT_PARALLEL, OPT_ENTRIES, OPT_SIZE, OPT_FILE, OPT_TIMEOUT, OPT_PROGRESS, OPT_HELP, OPT_VERSION, OPT_WORKER,
+	OPT_MIRROR, OPT_PROXY, OPT_LEVEL, OPT_PARALLEL, OPT_ENTRIES, OPT_SIZE, OPT_FILE, OPT_TIMEOUT, OPT_PROGRESS, OPT_HELP, OPT_VERSION, OPT_WORKER, OPT_HAVE,
 };
 
 static const struct option table[] = {
@@ -49,7 +50,7 @@ static const struct option table[] = {
 	{ "max-entries", required_argument, NULL, OPT_ENTRIES }, { "max-size", required_argument, NULL, OPT_SIZE },
 	{ "max-file", required_argument, NULL, OPT_FILE }, { "timeout", required_argument, NULL, OPT_TIMEOUT },
 	{ "progress", required_argument, NULL, OPT_PROGRESS }, { "help", no_argument, NULL, OPT_HELP }, { "version", no_argument, NULL, OPT_VERSION },
-	{ "worker", no_argument, NULL, OPT_WORKER }, { NULL, 0, NULL, 0 },
+	{ "have", required_argument, NULL, OPT_HAVE }, { "worker", no_argument, NULL, OPT_WORKER }, { NULL, 0, NULL, 0 },
 };
 
 static int choice(const char *option, const char *value, const char *const *names, int *ret, struct edera_error *err)
@@ -90,6 +91,16 @@ static int descriptor(const char *option, const char *value, int *ret, struct ed
 	return 0;
 }
 
+static int add(const char **list, const char *option, const char *value, struct edera_error *err)
+{
+	for (int i = 0; i < OPTIONS_LIST_MAX; i++)
+		if (!list[i]) {
+			list[i] = value;
+			return 0;
+		}
+	return err_set(err, -EINVAL, "--%s is given more than %d times", option, OPTIONS_LIST_MAX);
+}
+
 static int take(struct options *o, int opt, const char *v, struct edera_error *err)
 {
 	static const char *const formats[] = { "squashfs", "erofs", "tar", "directory", NULL };
@@ -105,13 +116,8 @@ static int take(struct options *o, int opt, const char *v, struct edera_error *e
 	case OPT_AUTH_FD: r = descriptor("auth-fd", v, &o->auth_fd, err); break;
 	case OPT_FORMAT: r = choice("format", v, formats, &pick, err); o->format = (enum output_format)pick; break;
 	case OPT_PLATFORM: r = platform_parse(v, &o->platform, err); o->platform_given = true; break;
-	case OPT_INSECURE:
-		for (pick = 0; o->insecure[pick]; pick++)
-			;
-		if (pick == OPTIONS_LIST_MAX)
-			return err_set(err, -EINVAL, "--insecure-registry is given more than %d times", OPTIONS_LIST_MAX);
-		o->insecure[pick] = v;
-		break;
+	case OPT_INSECURE: r = add(o->insecure, "insecure-registry", v, err); break;
+	case OPT_HAVE: r = add(o->have, "have", v, err); break;
 	case OPT_CA: o->ca = v; break;
 	case OPT_CERT: o->cert = v; break;
 	case OPT_KEY: o->key = v; break;

@@ -14,7 +14,7 @@ enum verb { VERB_PULL, VERB_TAGS, VERB_INSPECT };
 enum output_format { FORMAT_SQUASHFS, FORMAT_EROFS, FORMAT_TAR, FORMAT_DIRECTORY };
 enum progress_kind { PROGRESS_AUTO, PROGRESS_JSON, PROGRESS_NONE };
 
-#define OPTIONS_LIST_MAX 32
+#define OPTIONS_LIST_MAX 64
 
 struct options {
 	enum verb verb;
@@ -24,6 +24,7 @@ struct options {
 	const char *auth_file;
 	int auth_fd;
 	const char *insecure[OPTIONS_LIST_MAX + 1]; /* ends with NULL */
+	const char *have[OPTIONS_LIST_MAX + 1];     /* digests of images that need not be fetched; ends with NULL */
 	const char *ca, *cert, *key;
 	const char *mirror;            /* of Docker Hub */
 	const char *proxy;

@@ -134,6 +134,15 @@ static int pull_layers(struct pull *p, struct edera_error *err)
 	return r ? r : p->sink->ops->finish(p->sink, &p->tree, err);
 }
 
+static int pull_image(struct pull *p, struct edera_error *err)
+{
+	int r = tree_init(&p->tree, p->image.manifest.n_layers, p->options->max_entries, err);
+
+	if (!r)
+		r = make_sink(p, err);
+	return r ? r : pull_layers(p, err);
+}
+
 int pull_run(struct pull *p, const struct options *o, struct edera_error *err)
 {
 	int r;
@@ -144,12 +153,10 @@ int pull_run(struct pull *p, const struct options *o, struct edera_error *err)
 	r = progress_start(&p->progress, o, err);
 	if (!r)
 		r = image_resolve(&p->image, o, &p->progress, err);
-	if (!r)
-		r = tree_init(&p->tree, p->image.manifest.n_layers, o->max_entries, err);
-	if (!r)
-		r = make_sink(p, err);
-	if (!r)
-		r = pull_layers(p, err);
+	for (int i = 0; !r && o->have[i]; i++)
+		p->cached |= !strcmp(o->have[i], p->image.digest);
+	if (!r && !p->cached)
+		r = pull_image(p, err);
 	pthread_mutex_lock(&p->lock);
 	if (p->error.code) { /* a deadline, say */
 		r = p->error.code;

@@ -23,6 +23,7 @@ struct pull {
 	struct image image;
 	struct tree tree;
 	struct sink *sink;
+	bool cached;                     /* the image is one of options->have: nothing was done */
 	uint64_t unpacked;               /* bytes of all layers so far */
 	/* The first thing that went wrong, on whatever thread. */
 	pthread_mutex_t lock;

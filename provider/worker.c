@@ -88,6 +88,8 @@ static int do_pull(const struct options *o)
 		json_object *line = image_line("result", &p.image);
 		uint64_t bytes = o->format == FORMAT_DIRECTORY ? directory_size(o->output_fd) : fstat(o->output_fd, &st) == 0 ? (uint64_t)st.st_size : 0;
 
+		if (p.cached)
+			json_object_object_add(line, "cached", json_object_new_boolean(true));
 		json_object_object_add(line, "bytes", json_object_new_int64((int64_t)bytes));
 		json_object_object_add(line, "manifest", base64(&p.image.manifest_text));
 		json_object_object_add(line, "config", base64(&p.image.config_text));
