@@ -28,6 +28,14 @@ static int code_of(const virError *e)
 	}
 }
 
+/* Of a child that failed libvirt first gives the whole command line with its environment; what it said comes last. */
+static const char *reason_of(const virErrorPtr e)
+{
+	const char *tail = e && e->message ? strstr(e->message, ") unexpected ") : NULL;
+
+	return tail ? tail + 2 : e && e->message ? e->message : "libvirt gives no reason";
+}
+
 int kvm_virt_error(struct edera_error *err, const char *fmt, ...)
 {
 	virErrorPtr e = virGetLastError();
@@ -38,7 +46,7 @@ int kvm_virt_error(struct edera_error *err, const char *fmt, ...)
 	va_start(ap, fmt);
 	vsnprintf(what, sizeof what, fmt, ap);
 	va_end(ap);
-	return err_set(err, code, "%s: %s", what, e && e->message ? e->message : "libvirt gives no reason");
+	return err_set(err, code, "%s: %s", what, reason_of(e));
 }
 
 int kvm_call_expired(const struct edera_call *call, struct edera_error *err)
