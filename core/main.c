@@ -21,6 +21,7 @@
 
 #define WORKERS_MAX 64
 #define STOP_GRACE_MS 3000
+#define LOW_DESCRIPTORS 16
 
 struct app {
 	struct daemon d;
@@ -333,6 +334,17 @@ static int check_config(struct app *a)
 	return EXIT_SUCCESS;
 }
 
+/* libuv's handler for forks closes, in the child, the pipe it remembers by number and makes another. A library that forks twice to daemonize
+ * (libvirt does, for QEMU) closes everything in between, so that by the second fork the remembered numbers may be those of its own
+ * pipe. It only opens a handful; with the lowest numbers taken for good, libuv's pipe is never among them. */
+static void keep_low_descriptors(void)
+{
+	int fd = open("/dev/null", O_RDWR | O_CLOEXEC);
+
+	while (fd >= 0 && fd < LOW_DESCRIPTORS)
+		fd = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+}
+
 int main(int argc, char **argv)
 {
 	struct edera_error err = EDERA_ERROR_INIT;
@@ -345,6 +357,7 @@ int main(int argc, char **argv)
 	signal(SIGPIPE, SIG_IGN);
 	/* Children of a daemon that was killed come to us when they are ours to reap (VMMs). */
 	prctl(PR_SET_CHILD_SUBREAPER, 1);
+	keep_low_descriptors();
 	uv_loop_init(&a.loop);
 	a.d.loop = &a.loop;
 	if (a.options.check_config)
