@@ -145,6 +145,20 @@ static const struct opt *waiting_option(const struct command *c, const char *bef
 	return o && o->type != OPT_FLAG ? o : NULL;
 }
 
+/* "--output=js": the words offered hold the option too. */
+static void offer_attached(struct cli *cli, struct buf *out, const struct command *c, const char *word)
+{
+	const char *equals = strchr(word, '=');
+	const struct opt *o = args_find_long(c, word + 2, (size_t)(equals - word - 2));
+	struct buf values _buf_ = BUF_INIT;
+
+	if (!o || o->type == OPT_FLAG)
+		return;
+	offer_value(cli, &values, o, equals + 1);
+	for (char *line = values.data ? strtok((char *)values.data, "\n") : NULL; line; line = strtok(NULL, "\n"))
+		buf_printf(out, "%.*s%s\n", line[0] == ':' ? 0 : (int)(equals - word + 1), word, line);
+}
+
 /* Words before the last lead to a command; the last is what is being typed. */
 static void complete(struct cli *cli, const struct strings *words, struct buf *out)
 {
@@ -172,6 +186,10 @@ static void complete(struct cli *cli, const struct strings *words, struct buf *o
 	}
 	if (c->end_after && operands >= c->end_after)
 		return;
+	if (text_starts(last, "--") && strchr(last, '=')) {
+		offer_attached(cli, out, c, last);
+		return;
+	}
 	if (*last == '-') {
 		offer_options(out, c->options, c->n_options, last);
 		offer_options(out, global_options, n_global_options, last);
