@@ -3,6 +3,7 @@
 #include "plugin/inspect.h"
 #include "base/cleanup.h"
 #include "base/spawn.h"
+#include "base/text.h"
 
 #include <fcntl.h>
 #include <string.h>
@@ -16,6 +17,7 @@
 #define CHILD_FD 3
 #define MAX_REPORT 65536
 #define CHECK_SECONDS 10
+#define END_OF_REPORT "end" /* a constructor may end the process, and that looks like success */
 
 static void print_field(const char *key, const char *value)
 {
@@ -88,6 +90,7 @@ int plugin_check_child(const char *path)
 		return 1;
 	}
 	print_report(&p);
+	print_field(END_OF_REPORT, "");
 	return fflush(stdout) ? 1 : 0;
 }
 
@@ -167,7 +170,21 @@ static int run_child(const char *self, const char *path, int plugin_fd, struct b
 		return err_set(err, -EFAULT, "loading '%s' ended the process with signal %d (%s)", path, status - 128, strsignal(status - 128));
 	if (status)
 		return err_set(err, -ENOEXEC, "%s", said.len ? (char *)said.data : "the check failed without a reason");
+	trim(report);
+	if (!report->data || !text_ends((char *)report->data, "\n" END_OF_REPORT "\t"))
+		return err_set(err, -ENOEXEC, "loading '%s' ended the process before it could be looked at", path);
+	report->len -= strlen(END_OF_REPORT "\t");
+	report->data[report->len] = 0;
 	return 0;
+}
+
+/* The file may be sound and yet lie where the daemon would not trust it. */
+static void note_trust(const char *path, struct buf *report)
+{
+	struct edera_error err = EDERA_ERROR_INIT;
+
+	if (plugin_check_file(path, &err))
+		buf_printf(report, "note\tthe daemon would not load it from here: %s\n", err.msg);
 }
 
 int plugin_check(const char *self, const char *path, struct buf *report, struct edera_error *err)
@@ -185,5 +202,8 @@ int plugin_check(const char *self, const char *path, struct buf *report, struct 
 	if (r)
 		return r;
 	copy = copy_to_memory(fd, st.st_size, path, err);
-	return copy < 0 ? copy : run_child(self, path, copy, report, err);
+	r = copy < 0 ? copy : run_child(self, path, copy, report, err);
+	if (!r)
+		note_trust(path, report);
+	return r;
 }

@@ -9,8 +9,7 @@
 
 /* Runs `self plugin check --child FILE` (self: absolute path of the running program) and collects its report: lines "key<TAB>value"
  * (name, version, summary, license, abi, provides, needs, conf) appended to `report`. 0: the plugin is fine.
- * Otherwise a negative errno and the reason. Owner and mode of the file are not judged here: plugin_check_file says whether the daemon
- * would trust it where it lies. */
+ * Otherwise a negative errno and the reason. Owner and mode of the file are no failure, but a line "note". */
 int plugin_check(const char *self, const char *path, struct buf *report, struct edera_error *);
 /* What the child does: prints the report on stdout, or the reason on stderr. Returns the exit status. The plugin arrives as
  * descriptor 3, so that it need not be readable for the unprivileged user by its path. */
