@@ -261,11 +261,12 @@ static int32_t submit(struct grpc_client *client, struct grpc_stream *st, const 
 {
 	nghttp2_data_provider provider = h2_stream_provider();
 	char path[512], timeout[16];
-	nghttp2_nv headers[8] = {
+	nghttp2_nv headers[9] = {
 		h2_nv(":method", "POST"), h2_nv(":scheme", "http"), h2_nv(":path", path), h2_nv(":authority", "localhost"),
 		h2_nv("te", "trailers"), h2_nv("content-type", "application/grpc"), h2_nv("user-agent", client->user_agent),
+		h2_nv("grpc-accept-encoding", "identity"),
 	};
-	size_t n = 7;
+	size_t n = 8;
 
 	if ((size_t)snprintf(path, sizeof path, "/%s/%s", service, method) >= sizeof path)
 		return -1;

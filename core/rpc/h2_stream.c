@@ -257,6 +257,9 @@ static void resume(struct h2_stream *s)
 	h2_conn_wake(s->conn);
 }
 
+/* Queued bytes above which a stream is not writable; less on a connection that is read slowly. */
+static size_t high(const struct h2_stream *s) { return s->conn->queued < H2_QUEUED_MAX / 4 ? GRPC_SEND_HIGH : H2_CROWDED_HIGH; }
+
 int h2_stream_send(struct h2_stream *s, const ProtobufCMessage *m)
 {
 	size_t len = protobuf_c_message_get_packed_size(m), total = PREFIX + len;
@@ -265,9 +268,10 @@ int h2_stream_send(struct h2_stream *s, const ProtobufCMessage *m)
 
 	if (total > GRPC_SEND_MAX)
 		return -EMSGSIZE;
-	if (s->queued + total > GRPC_SEND_MAX || c->queued + total > H2_QUEUED_MAX) {
+	/* One message is always taken, so that streams nobody reads cannot silence the others of their connection. */
+	if (s->queued && (s->queued + total > GRPC_SEND_MAX || c->queued + total > H2_QUEUED_MAX)) {
 		s->choked = true;
-		c->starved = c->queued + total > H2_QUEUED_MAX;
+		c->starved |= c->queued + total > H2_QUEUED_MAX;
 		return -EAGAIN;
 	}
 	chunk = malloc(sizeof *chunk + total);
@@ -283,7 +287,7 @@ int h2_stream_send(struct h2_stream *s, const ProtobufCMessage *m)
 	s->out_tail = &chunk->next;
 	s->queued += total;
 	c->queued += total;
-	s->choked |= s->queued >= GRPC_SEND_HIGH;
+	s->choked |= s->queued >= high(s);
 	resume(s);
 	return 0;
 }
@@ -303,7 +307,7 @@ void h2_stream_reset(struct h2_stream *s, uint32_t code)
 
 static void unchoke(struct h2_stream *s)
 {
-	if (!s->choked || s->queued > GRPC_SEND_HIGH / 2)
+	if (!s->choked || s->queued > high(s) / 2)
 		return;
 	s->choked = false;
 	s->writable_due = true;

@@ -71,6 +71,14 @@ static void wait_ms(uint64_t ms)
 	}
 }
 
+/* Runs the loop until it holds, 10 s at most; the machine may be busy. */
+#define AWAIT(what) \
+	do { \
+		for (uint64_t await_end = uv_hrtime() + 10000000000; !(what) && uv_hrtime() < await_end;) \
+			wait_ms(1); \
+		CU_ASSERT(what); \
+	} while (0)
+
 /* One call made by a test, and what came of it. */
 struct probe {
 	struct grpc_stream *stream;
@@ -209,8 +217,7 @@ static void test_deadline(void)
 	CU_ASSERT_EQUAL(call_unary(&r, 100, &reply, &status, &err), -ETIMEDOUT);
 	CU_ASSERT_EQUAL(status, RPC_DEADLINE_EXCEEDED);
 	CU_ASSERT(uv_hrtime() - start < 1000000000);
-	wait_ms(50);
-	CU_ASSERT_EQUAL(echo_stats.live, 0); /* the server's side has ended too */
+	AWAIT(echo_stats.live == 0); /* the server's side has ended too */
 
 	r = request();
 	begin(&stream, "Bidi", 100, NULL);
@@ -218,8 +225,7 @@ static void test_deadline(void)
 	finish(&stream);
 	CU_ASSERT_EQUAL(stream.messages, 1);
 	CU_ASSERT_EQUAL(stream.status, RPC_DEADLINE_EXCEEDED);
-	wait_ms(50);
-	CU_ASSERT_EQUAL(echo_stats.live, 0);
+	AWAIT(echo_stats.live == 0);
 }
 
 static void test_cancel(void)
@@ -236,8 +242,7 @@ static void test_cancel(void)
 	CU_ASSERT_EQUAL(never.done, 0);
 	finish(&never);
 	CU_ASSERT_EQUAL(never.status, RPC_CANCELLED);
-	wait_ms(50);
-	CU_ASSERT_EQUAL(echo_stats.live, 0);
+	AWAIT(echo_stats.live == 0);
 	CU_ASSERT_EQUAL(echo_stats.cancelled, 1);
 }
 
@@ -283,7 +288,8 @@ static void test_slow_reader(void)
 
 	r.size = 10000;
 	begin(&p, "ServerStream", 0, &r); /* endless; the client pauses after one message */
-	wait_ms(100);
+	AWAIT(p.messages == 1);
+	wait_ms(50);
 	sent = echo_stats.sent_bytes;
 	CU_ASSERT_EQUAL(p.messages, 1);
 	/* At most the stream's window, the socket and the sender's queue. */
@@ -293,8 +299,7 @@ static void test_slow_reader(void)
 	before = sent;
 	p.pause_each = false;
 	grpc_stream_resume(p.stream);
-	wait_ms(100);
-	CU_ASSERT(echo_stats.sent_bytes > before + (1 << 20)); /* flows again */
+	AWAIT(echo_stats.sent_bytes > before + (1 << 20)); /* flows again */
 	CU_ASSERT_TRUE(p.in_order);
 	grpc_stream_cancel(p.stream);
 	finish(&p);
@@ -308,12 +313,12 @@ static void test_paused_end(void)
 	r.count = 3;
 	r.code = RPC_ABORTED;
 	begin(&p, "ServerStream", 0, &r);
-	wait_ms(30);
+	AWAIT(p.messages == 1);
+	wait_ms(20);
 	CU_ASSERT_EQUAL(p.messages, 1);
 	CU_ASSERT_EQUAL(p.done, 0); /* the end is there, but behind messages not taken */
 	grpc_stream_resume(p.stream);
-	wait_ms(10);
-	CU_ASSERT_EQUAL(p.messages, 2);
+	AWAIT(p.messages == 2);
 	p.pause_each = false;
 	grpc_stream_resume(p.stream);
 	finish(&p);
@@ -478,16 +483,14 @@ static void test_client_gone(void)
 		if (i % 2)
 			CU_ASSERT_EQUAL(grpc_stream_send(p[i].stream, &r.base), 0);
 	}
-	wait_ms(20);
-	CU_ASSERT_EQUAL(echo_stats.live, 10);
+	AWAIT(echo_stats.live == 10);
 	grpc_client_free(client);
 	client = NULL;
 	for (int i = 0; i < 10; i++) {
 		CU_ASSERT_EQUAL(p[i].done, 1);
 		CU_ASSERT_EQUAL(p[i].status, RPC_CANCELLED);
 	}
-	wait_ms(20);
-	CU_ASSERT_EQUAL(echo_stats.live, 0);
+	AWAIT(echo_stats.live == 0);
 }
 
 static void test_free_in_callback(void)
