@@ -14,7 +14,7 @@ top=$stage$PREFIX
 for file in sbin/protect sbin/protect-daemon sbin/protect-ctl bin/protect-oci-provider bin/protect-pack-kernel lib/edera/protect/zone/initrd \
 	lib/edera/plugins/kvm.so lib/edera/plugins/squashfs.so lib/edera/plugins/config.so lib/edera/plugins/registry.so \
 	include/edera/plugin.h lib/pkgconfig/edera-plugin.pc lib/systemd/system/protect-daemon.service lib/sysusers.d/protect.conf \
-	lib/tmpfiles.d/protect.conf share/man/man8/protect.8 share/man/man8/protect-daemon.8 share/man/man5/daemon.toml.5; do
+	lib/tmpfiles.d/protect.conf share/man/man1/protect.1 share/man/man8/protect-daemon.8 share/man/man5/daemon.toml.5; do
 	[ -e "$top/$file" ] || fail "$file is not installed"
 done
 [ -z "$(find "$stage" -name '*.la' -o -name '*.a')" ] || fail "libtool's files are installed: $(find "$stage" -name '*.la' -o -name '*.a')"
