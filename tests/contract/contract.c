@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* contract PLUGIN.so --work DIR [--set KEY=VALUE]... [--kernel F --initrd F --cmdline S --console-text S --power-off S] [--only NAME] [--rounds N]
+/* contract PLUGIN.so --work DIR [--set KEY=VALUE]... [--kernel F --initrd F --cmdline S --console-text S --power-off S] [--agent] [--only PATTERN] [--rounds N]
  * Runs the suite of each kind that the plugin provides; the last line is "N passed, N failed, N skipped". */
 #include "contract.h"
 #include "base/cleanup.h"
 
 #include <dlfcn.h>
+#include <fnmatch.h>
 #include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -36,7 +37,7 @@ int run_tests(const struct options *o, const struct test *tests, size_t n, uint6
 	for (size_t i = 0; i < n; i++) {
 		double start = seconds();
 
-		if (o->only && !strstr(tests[i].name, o->only))
+		if (o->only && fnmatch(o->only, tests[i].name, 0))
 			continue;
 		if ((tests[i].caps & caps) != tests[i].caps) {
 			n_skipped++;
@@ -99,13 +100,13 @@ static void take_down(const struct edera_plugin *p, void *inst)
 static int usage(void)
 {
 	fprintf(stderr, "usage: contract PLUGIN.so --work DIR [--set KEY=VALUE]... [--kernel FILE] [--initrd FILE] [--cmdline TEXT]\n"
-	                "                [--console-text TEXT] [--power-off TEXT] [--only NAME] [--rounds N]\n");
+	                "                [--console-text TEXT] [--power-off TEXT] [--agent] [--only PATTERN] [--rounds N]\n");
 	return 2;
 }
 
 static const struct option long_options[] = {
 	{ "work", 1, NULL, 'w' }, { "set", 1, NULL, 's' }, { "kernel", 1, NULL, 'k' }, { "initrd", 1, NULL, 'i' }, { "cmdline", 1, NULL, 'c' },
-	{ "console-text", 1, NULL, 't' }, { "power-off", 1, NULL, 'p' }, { "only", 1, NULL, 'o' }, { "rounds", 1, NULL, 'r' }, { "leave", 1, NULL, 'l' },
+	{ "console-text", 1, NULL, 't' }, { "power-off", 1, NULL, 'p' }, { "agent", 0, NULL, 'a' }, { "only", 1, NULL, 'o' }, { "rounds", 1, NULL, 'r' }, { "leave", 1, NULL, 'l' },
 	{ "take-down", 0, NULL, 'd' }, { 0 },
 };
 
@@ -131,6 +132,7 @@ int main(int argc, char **argv)
 		case 'c': o.cmdline = optarg; break;
 		case 't': o.console_text = optarg; break;
 		case 'p': o.power_off = optarg; break;
+		case 'a': o.agent = true; break;
 		case 'o': o.only = optarg; break;
 		case 'r': o.rounds = atoi(optarg); break;
 		case 'l': leave = optarg; break;

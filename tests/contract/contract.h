@@ -15,7 +15,8 @@ struct options {
 	const char *kernel, *initrd, *cmdline;
 	const char *console_text;  /* what the guest prints once it runs */
 	const char *power_off;     /* typed at the console then, makes the guest power off */
-	const char *only;          /* run only tests whose name contains this */
+	bool agent;                /* the guest runs the zone agent */
+	const char *only;          /* run only tests whose name matches this pattern */
 	const char *const *sets;   /* "key=value" for the plugin's section, ends with NULL */
 	int rounds;                /* how often timed operations are repeated */
 };
@@ -44,6 +45,14 @@ struct test {
 };
 /* Runs what the options and caps allow, prints a line each; the number of failures. */
 int run_tests(const struct options *, const struct test *, size_t n, uint64_t caps);
+
+/* agent.c: one call each, over a channel that is theirs then and closed. */
+struct agent_reply {
+	uint64_t instance;
+	char kernel[128];
+};
+int agent_status(int fd, int ms, struct agent_reply *ret, struct edera_error *);
+int agent_power_off(int fd, int ms, struct edera_error *);
 
 /* hypervisor.c */
 int test_hypervisor(const struct options *, const struct edera_provide *, void *inst);

@@ -16,6 +16,7 @@
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/stat.h>
+#include <sys/utsname.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -435,6 +436,50 @@ static void test_channel(void)
 	}
 }
 
+/* The agent of a running VM, by whatever process asks. */
+static void ask(const char *id, struct agent_reply *ret)
+{
+	struct edera_error err = EDERA_ERROR_INIT;
+	int fd = -1;
+
+	CHECK_ERR(ops->vm_channel(inst, CALL, id, &fd, &err) == 0, &err);
+	CHECK_ERR(agent_status(fd, 60000, ret, &err) == 0, &err);
+}
+
+/* It answers whether the channel is opened before or after it began to listen, and again after each close. */
+static void test_agent(void)
+{
+	struct edera_vm_info info = { .size = sizeof info };
+	struct edera_error err = EDERA_ERROR_INIT;
+	struct agent_reply first = { 0 };
+	struct utsname host;
+	_vm_ struct vm v = { 0 };
+	int64_t start;
+	int fd = -1;
+
+	if (!opt->agent)
+		return;
+	CHECK_ERR(vm_make(&v, &info, &err) == 0, &err);
+	CHECK_ERR(ops->vm_channel(inst, CALL, v.id, &fd, &err) == 0, &err);
+	CHECK_ERR(ops->vm_start(inst, CALL, v.id, &err) == 0, &err);
+	start = now_ns();
+	CHECK_ERR(agent_status(fd, 60000, &first, &err) == 0, &err);
+	printf("    from start to the agent's answer: %.3f s\n", (double)(now_ns() - start) / 1e9);
+	uname(&host);
+	CHECK(!!strcmp(first.kernel, host.release) == !!(caps & EDERA_HV_OWN_KERNEL));
+	for (int i = 0; i < 30 && !test_failed; i++) {
+		struct agent_reply again = { 0 };
+
+		ask(v.id, &again);
+		CHECK(test_failed || again.instance == first.instance);
+	}
+	CHECK_ERR(ops->vm_channel(inst, CALL, v.id, &fd, &err) == 0, &err);
+	CHECK_ERR(agent_power_off(fd, 60000, &err) == 0, &err);
+	CHECK(host_wait_event(v.id, EDERA_VM_EVENT_STOPPED, 20000, NULL));
+	CHECK(!host_wait_event(v.id, EDERA_VM_EVENT_CRASHED, 0, NULL));
+	CHECK(ended(v.id));
+}
+
 static void test_disks(void)
 {
 	struct edera_error err = EDERA_ERROR_INIT;
@@ -613,6 +658,9 @@ static void adopt(const char *id)
 	CHECK(times_listed(id) == 1);
 	CHECK_ERR(ops->vm_info(inst, CALL, id, &info, &err) == 0, &err);
 	CHECK(info.state == EDERA_VM_RUNNING && info.domid > 0);
+	if (opt->agent)
+		ask(id, &(struct agent_reply){ 0 });
+	CHECK(!test_failed);
 	CHECK_ERR(ops->vm_channel(inst, CALL, id, &channel, &err) == 0, &err);
 	CHECK_ERR(!ops->vm_console || ops->vm_console(inst, CALL, id, &console, &err) == 0, &err);
 	CHECK_ERR(ops->vm_stop(inst, CALL, id, EDERA_VM_STOP_FORCE, &err) == 0, &err);
@@ -641,6 +689,7 @@ static const struct test tests[] = {
 	{ "console", test_console, EDERA_HV_CONSOLE },
 	{ "power-off", test_power_off, EDERA_HV_CONSOLE },
 	{ "channel", test_channel, 0 },
+	{ "agent", test_agent, 0 },
 	{ "disks", test_disks, EDERA_HV_BLOCK_HOTPLUG },
 	{ "many-disks", test_many_disks, EDERA_HV_BLOCK_HOTPLUG },
 	{ "stop", test_stop, 0 },

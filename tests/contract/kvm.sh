@@ -7,7 +7,8 @@
 plugin=$BUILD_DIR/plugins/kvm/.libs/kvm.so
 [ -f "$plugin" ] || { echo "built without libvirt"; exit 77; }
 
-kernel=$(echo "$("$SRC_DIR/tests/rigs/kernel" root)"/boot/vmlinuz-*)
+files=$("$SRC_DIR/tests/rigs/kernel" files)
+cp "$files/image" "$work/kernel"
 mkdir -p "$work/initrd/bin"
 cp "$(command -v busybox)" "$work/initrd/bin/"
 cat >"$work/initrd/init" <<'EOF'
@@ -17,10 +18,14 @@ echo THE-GUEST-RUNS
 while read -r line; do [ "$line" != off ] || /bin/busybox poweroff -f; done
 EOF
 chmod 755 "$work/initrd/init"
-(cd "$work/initrd" && find . | cpio --quiet -o -H newc) >"$work/initrd.cpio"
-chmod 644 "$work/initrd.cpio"
-cp "$kernel" "$work/kernel"
-chmod 644 "$work/kernel"
+(cd "$work/initrd" && find . | cpio --quiet -o -H newc) >"$work/console.cpio"
+cp "$BUILD_DIR/zone/initrd" "$work/agent.cpio"
+truncate --size=%4 "$work/agent.cpio" # where the next archive may begin
+cat "$files/early.cpio" >>"$work/agent.cpio"
+chmod 644 "$work/kernel" "$work"/*.cpio
 
-contract_run "$plugin" --kernel "$work/kernel" --initrd "$work/initrd.cpio" --cmdline quiet \
-	--console-text THE-GUEST-RUNS --power-off off
+status=0
+contract_run "$plugin" --kernel "$work/kernel" --initrd "$work/console.cpio" --cmdline quiet \
+	--console-text THE-GUEST-RUNS --power-off off || status=1
+contract_run "$plugin" --kernel "$work/kernel" --initrd "$work/agent.cpio" --cmdline quiet --agent --only 'a[dg]*' || status=1
+exit $status
