@@ -2,6 +2,7 @@
 /* protect-daemon: start, run, reload, stop. */
 #include "base/cleanup.h"
 #include "base/log.h"
+#include "base/reap.h"
 #include "base/text.h"
 #include "daemon.h"
 #include "notify.h"
@@ -27,7 +28,7 @@ struct app {
 	struct daemon d;
 	struct options options;
 	uv_loop_t loop;
-	uv_signal_t term, interrupt, hup;
+	uv_signal_t term, interrupt, hup, child;
 	bool stopping;
 };
 
@@ -273,9 +274,19 @@ static void stop(uv_signal_t *s, int signum)
 	grpc_server_shutdown(a->d.server, STOP_GRACE_MS, server_stopped, a);
 }
 
+/* VMMs detach from whoever starts them and become our children; as zombies they would count as alive for libvirt. */
+static void reap(uv_signal_t *s, int signum)
+{
+	(void)s;
+	(void)signum;
+	reap_orphans();
+}
+
 static void watch_signals(struct app *a)
 {
-	struct { uv_signal_t *h; int num; uv_signal_cb cb; } list[] = { { &a->term, SIGTERM, stop }, { &a->interrupt, SIGINT, stop }, { &a->hup, SIGHUP, reload } };
+	struct { uv_signal_t *h; int num; uv_signal_cb cb; } list[] = {
+		{ &a->term, SIGTERM, stop }, { &a->interrupt, SIGINT, stop }, { &a->hup, SIGHUP, reload }, { &a->child, SIGCHLD, reap },
+	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(list); i++) {
 		uv_signal_init(&a->loop, list[i].h);
@@ -286,7 +297,7 @@ static void watch_signals(struct app *a)
 
 static void close_signals(struct app *a)
 {
-	uv_signal_t *list[] = { &a->term, &a->interrupt, &a->hup };
+	uv_signal_t *list[] = { &a->term, &a->interrupt, &a->hup, &a->child };
 
 	for (size_t i = 0; i < ARRAY_SIZE(list); i++)
 		if (!uv_is_closing((uv_handle_t *)list[i]) && list[i]->data)
