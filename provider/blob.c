@@ -9,11 +9,10 @@
 
 #define FIRST_PIECE 16 /* enough to tell how a blob is compressed */
 
-int blob_pool_init(struct blob_pool *p, int spool_dir, uint64_t spool_max, struct edera_error *err)
+void blob_pool_init(struct blob_pool *p, int spool_fd, uint64_t spool_max)
 {
 	*p = (struct blob_pool){ .lock = PTHREAD_MUTEX_INITIALIZER, .filled = PTHREAD_COND_INITIALIZER, .drained = PTHREAD_COND_INITIALIZER,
-				 .spool_dir = spool_dir, .spool_fd = -1, .spool_max = spool_max };
-	return 0;
+				 .spool_fd = spool_fd, .spool_max = spool_max };
 }
 
 static void free_chunk(struct chunk *c)
@@ -31,7 +30,7 @@ void blob_pool_free(struct blob_pool *p)
 		free_chunk(c);
 	}
 	if (p->spool_fd >= 0)
-		close(p->spool_fd);
+		(void)!ftruncate(p->spool_fd, 0);
 }
 
 void blob_pool_abort(struct blob_pool *p)
@@ -109,11 +108,6 @@ static int spool_last(struct blob *b, struct edera_error *err)
 	struct chunk *c = b->last;
 	int r;
 
-	if (p->spool_fd < 0) {
-		p->spool_fd = openat(p->spool_dir, ".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
-		if (p->spool_fd < 0)
-			return err_errno(err, -errno, "cannot make the spool file");
-	}
 	r = full_write(p->spool_fd, c->data, c->len, p->spool_end);
 	if (r)
 		return err_errno(err, r, "cannot write the spool file");
@@ -133,7 +127,7 @@ static int spool_last(struct blob *b, struct edera_error *err)
 	return 0;
 }
 
-static bool may_spool(const struct blob *b) { return b->pool->spool_dir >= 0 && b->pool->spool_end < b->pool->spool_max && !b->current; }
+static bool may_spool(const struct blob *b) { return b->pool->spool_fd >= 0 && b->pool->spool_end < b->pool->spool_max && !b->current; }
 
 static int put_locked(struct blob *b, const uint8_t *data, size_t n, bool spool, struct edera_error *err)
 {

@@ -25,7 +25,7 @@ struct blob_pool {
 	pthread_mutex_t lock;
 	pthread_cond_t filled, drained;
 	struct chunk *free;
-	int spool_dir, spool_fd;
+	int spool_fd;      /* file, or -1 */
 	uint64_t spool_end, spool_max;
 	bool starving;     /* the taker waits for bytes */
 	bool aborted;
@@ -43,7 +43,7 @@ struct blob {
 	struct chunk *taken;
 };
 
-int blob_pool_init(struct blob_pool *, int spool_dir, uint64_t spool_max, struct edera_error *);
+void blob_pool_init(struct blob_pool *, int spool_fd, uint64_t spool_max);
 void blob_pool_free(struct blob_pool *);
 void blob_pool_abort(struct blob_pool *); /* everybody waiting goes home with -ECANCELED */
 

@@ -38,6 +38,7 @@ struct options {
 	unsigned timeout;              /* seconds for the whole, 0 = none */
 	enum progress_kind progress;
 	unsigned downloads;            /* layers at a time */
+	const char *sandbox;           /* what of it is in force, once it is */
 	bool worker;                   /* started by ourselves: everything that needs more rights is done */
 };
 

@@ -334,8 +334,7 @@ int stream_layers(struct pull *p, const uint32_t *order, uint32_t n, bool again,
 
 	s.fetches = calloc(n ? n : 1, sizeof *s.fetches);
 	r = s.fetches ? ring_init(&s.ring, err) : err_errno(err, -ENOMEM, "cannot fetch layers");
-	if (!r)
-		r = blob_pool_init(&s.pool, p->options->spool_fd, SPOOL_MAX, err);
+	blob_pool_init(&s.pool, p->options->spool_fd, SPOOL_MAX);
 	for (uint32_t i = 0; i < n && !r; i++) {
 		s.fetches[i].what = &p->image.manifest.layers[order[i]];
 		s.fetches[i].phase = FETCH_WAITING;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "worker.h"
 #include "pull.h"
+#include "sandbox.h"
 #include "base/cleanup.h"
 #include "base/text.h"
 
@@ -88,6 +89,7 @@ static int do_pull(const struct options *o)
 		json_object *line = image_line("result", &p.image);
 		uint64_t bytes = o->format == FORMAT_DIRECTORY ? directory_size(o->output_fd) : fstat(o->output_fd, &st) == 0 ? (uint64_t)st.st_size : 0;
 
+		json_object_object_add(line, "sandbox", json_object_new_string(o->sandbox));
 		if (p.cached)
 			json_object_object_add(line, "cached", json_object_new_boolean(true));
 		json_object_object_add(line, "bytes", json_object_new_int64((int64_t)bytes));
@@ -194,8 +196,44 @@ static int do_tags(const struct options *o)
 	return r ? report_error(o, &err) : 0;
 }
 
-int worker_main(const struct options *o)
+/* Memory for the tree at its largest, and what the rest takes. */
+static uint64_t memory_for(const struct options *o) { return (1536ull << 20) + (uint64_t)o->max_entries * 400; }
+
+static int enter_sandbox(struct options *o, char ret[64], struct edera_error *err)
 {
+	struct sandbox s = { .write_dir = o->verb == VERB_PULL && o->format == FORMAT_DIRECTORY ? o->output_fd : -1, .file_size = o->max_size + (64ull << 30),
+			     .memory = memory_for(o), .network = true };
+	const char **next = s.read;
+	struct origin origin;
+	struct stat st;
+	int r = o->verb == VERB_TAGS ? origin_parse_repository(o->reference, &origin, err) : origin_parse(o->reference, &origin, err);
+
+	if (r)
+		return r;
+	if (o->ca)
+		*next++ = o->ca;
+	if (o->cert)
+		*next++ = o->cert;
+	if (o->key)
+		*next++ = o->key;
+	if (origin.kind != ORIGIN_REGISTRY) {
+		*next++ = origin.file;
+		s.network = false;
+	}
+	/* The spool file is made now: a file without a name, so that the directory need not be writable later. */
+	if (o->spool_fd >= 0 && fstat(o->spool_fd, &st) == 0 && S_ISDIR(st.st_mode))
+		o->spool_fd = openat(o->spool_fd, ".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+	return sandbox_enter(&s, ret, err);
+}
+
+int worker_main(struct options *o)
+{
+	struct edera_error err = EDERA_ERROR_INIT;
+	char sandbox[64];
+
+	if (enter_sandbox(o, sandbox, &err))
+		return report_error(o, &err);
+	o->sandbox = sandbox;
 	switch (o->verb) {
 	case VERB_PULL:
 		return do_pull(o);

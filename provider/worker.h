@@ -7,7 +7,7 @@
 #include "options.h"
 
 /* Exit status. */
-int worker_main(const struct options *);
+int worker_main(struct options *);
 int front_main(const struct options *, int argc, char **argv);
 
 /* An error for the caller: a sentence on standard error, and the last JSON line where those are wanted. Returns 1. */

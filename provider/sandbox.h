@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the worker gives up before it looks at anything from outside: new privileges, programs, processes, most system calls, every
+ * file but what TLS and name resolution read. What it works on, it has as open descriptors. */
+#ifndef PROVIDER_SANDBOX_H
+#define PROVIDER_SANDBOX_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include "base/error.h"
+
+struct sandbox {
+	int write_dir;          /* directory in which files may be made, or -1 */
+	const char *read[4];    /* files or directories that may be read; ends with NULL */
+	bool network;           /* or only local files */
+	uint64_t file_size;     /* largest file that may be written */
+	uint64_t memory;        /* largest address space */
+};
+
+/* Before any thread is started. Parts that the kernel does not have are left out; *ret names those in force. */
+int sandbox_enter(const struct sandbox *, char ret[64], struct edera_error *);
+
+#endif
