@@ -283,7 +283,7 @@ void progress_render(struct progress *p, uint64_t now, uint32_t rows, uint32_t c
 		measure(&p->layers[i].rate, now, p->layers[i].current);
 	measure(&p->rate, now, p->current);
 	if (p->drawn)
-		buf_printf(out, "\033[%uA", p->drawn);
+		buf_printf(out, "\r\033[%uA", p->drawn); /* an echoed ^C may have moved the cursor */
 	buf_printf(&line, "%s ", spinner[p->spin++ % ARRAY_SIZE(spinner)]);
 	format_escape(&line, p->title);
 	buf_printf(&line, "  %s", p->doing ? p->doing : phase_text(p->phase));
@@ -361,7 +361,7 @@ void progress_end(struct progress *p, const char *summary)
 	struct buf out _buf_ = BUF_INIT;
 
 	if (p->drawn)
-		buf_printf(&out, "\033[%uA\033[J", p->drawn);
+		buf_printf(&out, "\r\033[%uA\033[J", p->drawn);
 	p->drawn = 0;
 	if (summary && (p->mode == PROGRESS_BARS || p->mode == PROGRESS_LINES)) {
 		format_escape(&out, summary);

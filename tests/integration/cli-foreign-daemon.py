@@ -471,6 +471,7 @@ def bars_test():
     t.expect(b"creating")
     t.type(b"\x03")
     t.end("Ctrl-C of a launch on a terminal", 130)
+    check("takes all that was drawn away", b"\r\x1b[1A\x1b[Jprotect: interrupted" in t.text, t.text[-200:])
     check("leaves no zone", until(lambda: not [z for z in daemon.zones.values() if z.spec.name == "never2"]))
     t = Terminal("workload", "launch", "--zone", "z", "--name", "cap", "-ta", "img", "echo", "last", stdout=subprocess.PIPE)
     out = t.popen.stdout.read()

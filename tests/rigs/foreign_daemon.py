@@ -280,13 +280,15 @@ class Control(control_grpc.ControlServiceServicer):
         workload.status.state = common.WORKLOAD_STATE_RUNNING
         self.changed(workload=workload)
         self.started[workload.id].set()
-        if not self.attached.get(workload.id):
-            threading.Thread(target=self.drain, args=(workload,), daemon=True).start()
+        # Calls come in threads of their own: one that attaches may still be on its way.
+        threading.Timer(0.5, self.drain, (workload,)).start()
         return control.StartWorkloadReply()
 
     attached = {}
 
     def drain(self, workload):
+        if self.attached.get(workload.id):
+            return
         running = self.processes[workload.id]
         while running.chunks.get() is not None:
             pass
