@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Without libFuzzer a fuzz target is run on every file of the directories given. */
+/* Without libFuzzer a fuzz target is run on every file of the directories given; without any, on its own corpus in the source tree
+ * that the environment's srcdir names. */
 #include "base/buf.h"
 #include "base/cleanup.h"
 #include "base/path.h"
+#include "base/text.h"
 
 #include <stdio.h>
+#include <string.h>
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -33,8 +36,16 @@ static int replay_dir(const char *dir)
 
 int main(int argc, char **argv)
 {
+	const char *srcdir = getenv("srcdir"), *name = strrchr(argv[0], '/');
+	char own[PATH_CAP], *list[] = { argv[0], own };
 	int total = 0;
 
+	name = name ? name + 1 : argv[0];
+	if (argc == 1 && text_starts(name, "fuzz_")) {
+		path_format(own, NULL, "%s/tests/fuzz/corpus/%s", srcdir ? srcdir : ".", name + strlen("fuzz_"));
+		argv = list;
+		argc = 2;
+	}
 	for (int i = 1; i < argc; i++) {
 		int n = replay_dir(argv[i]);
 
