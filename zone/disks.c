@@ -39,6 +39,14 @@ static bool valid_serial(const char *s)
 	return n && n <= 64 && !s[n] && s[0] != '.';
 }
 
+/* A SCSI disk has its serial a moment before it can be opened. */
+static bool usable(const char *device)
+{
+	_close_ int fd = open(device, O_RDONLY | O_CLOEXEC);
+
+	return fd >= 0;
+}
+
 /* 0, or -ENOENT. */
 static int find(const struct agent *a, const char *serial, char path[PATH_CAP], bool *ret_file)
 {
@@ -56,7 +64,7 @@ static int find(const struct agent *a, const char *serial, char path[PATH_CAP], 
 	while (d && (e = readdir(d)))
 		if (e->d_name[0] != '.' && serial_is(e->d_name, serial)) {
 			*ret_file = false;
-			return path_format(path, NULL, "/dev/%s", e->d_name);
+			return path_format(path, NULL, "/dev/%s", e->d_name) || !usable(path) ? -ENOENT : 0;
 		}
 	return -ENOENT;
 }

@@ -70,7 +70,7 @@ protect zone destroy both
 timeout 150 protect zone launch --name annotated --annotation dev.edera/kernel-variant=mykernel \
 	--annotation "dev.edera/kernel=$registry/edera-dev/zone-nvidiagpu-kernel:6.18.38-nvidia-610.43.02" --wait >/dev/null 2>&1
 same "dev.edera/kernel-variant wins over dev.edera/kernel" "$guest" "$(in_zone annotated uname -r)"
-protect zone destroy annotated
+protect zone destroy --wait annotated
 
 refused "an unknown variant names those that exist" "mykernel.*nvidia|nvidia.*mykernel" protect zone launch --name x --kernel-variant nonesuch --wait
 same "and leaves no zone" "" "$(zone_names)"
