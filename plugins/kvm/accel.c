@@ -10,8 +10,6 @@
 #include <sys/stat.h>
 #include <linux/kvm.h>
 
-#define KVM_NODE "/dev/kvm"
-
 /* The node being there says nothing: virtual machines without nested virtualization have it too, make a VM when asked, and hang
  * its first instructions. The CPU must have VMX or SVM. */
 static bool cpu_can_virtualize(void)
@@ -40,22 +38,24 @@ static int node_makes_vm(void)
 	return vm < 0 ? -errno : 0;
 }
 
-int kvm_choose_accelerator(const char *choice, bool *ret_hardware, uint32_t *ret_gid, struct edera_error *err)
+int kvm_choose_accelerator(const char *choice, bool *ret_hardware, struct edera_error *err)
 {
-	struct stat st;
-	bool hardware;
 	int r = 0;
 
 	if (strcmp(choice, "auto") && strcmp(choice, "kvm") && strcmp(choice, "tcg"))
 		return err_set(err, -EINVAL, "plugin.kvm.accelerator is '%s', but must be auto, kvm or tcg", choice);
 	if (!strcmp(choice, "kvm") && (r = node_makes_vm()))
 		return err_errno(err, -ENODEV, "plugin.kvm.accelerator is kvm, but " KVM_NODE " cannot be used (%s); auto or tcg emulates", strerror(-r));
-	hardware = !strcmp(choice, "kvm") || (!strcmp(choice, "auto") && cpu_can_virtualize() && node_makes_vm() == 0);
-	*ret_gid = 0;
-	if (hardware && stat(KVM_NODE, &st) == 0 && !(st.st_mode & S_IWOTH))
-		*ret_gid = st.st_gid;
-	*ret_hardware = hardware;
+	*ret_hardware = !strcmp(choice, "kvm") || (!strcmp(choice, "auto") && cpu_can_virtualize() && node_makes_vm() == 0);
 	return 0;
+}
+
+uint32_t kvm_group_of(const char *path, bool directory)
+{
+	mode_t others = directory ? S_IXOTH : S_IROTH | S_IWOTH;
+	struct stat st;
+
+	return stat(path, &st) == 0 && (st.st_mode & others) != others ? st.st_gid : 0;
 }
 
 /* libvirt keeps what it learned of QEMU only while two answers agree: a QEMU it starts for probing, with CAP_DAC_OVERRIDE, got

@@ -14,6 +14,8 @@
 
 #define KVM_NAME_PREFIX "zone-" /* a domain's name is this and its UUID, for names of zones repeat */
 #define KVM_CHANNEL "dev.edera.agent.0"
+#define KVM_NODE "/dev/kvm"
+#define KVM_LIBVIRTD_DIR "/var/lib/libvirt/qemu" /* libvirtd's own, which Debian closes to all but one group */
 
 struct kvm {
 	const struct edera_host *host;
@@ -21,7 +23,7 @@ struct kvm {
 	const char *run_dir;     /* the daemon's; VMs are below it */
 	bool embedded;           /* libvirt runs inside this process, in `root` */
 	bool hardware;           /* domains use KVM, else software emulation */
-	uint32_t kvm_gid;        /* the group QEMU needs for /dev/kvm, 0 = none */
+	uint32_t qemu_gid;       /* the group QEMU must have for /dev/kvm or libvirtd's directories; 0 = none, the VM's own */
 	char root[PATH_CAP];
 	char uri[PATH_CAP + 32];
 	char owner[3 * 256];     /* XML namespace that marks this daemon's domains */
@@ -35,7 +37,9 @@ struct kvm {
 };
 
 /* accel.c: decides between KVM and software emulation. choice: "auto", "kvm" or "tcg". */
-int kvm_choose_accelerator(const char *choice, bool *ret_hardware, uint32_t *ret_gid, struct edera_error *);
+int kvm_choose_accelerator(const char *choice, bool *ret_hardware, struct edera_error *);
+/* The group that lets any user open the node or directory, 0 if none is needed (or it is not there). */
+uint32_t kvm_group_of(const char *path, bool directory);
 /* The user whose view of /dev/kvm agrees with what a probing QEMU finds there. */
 const char *kvm_probe_user(void);
 

@@ -20,12 +20,11 @@ static const struct edera_conf_key keys[] = {
 static int probe(const struct edera_host *host, const struct edera_conf *conf, struct edera_error *err)
 {
 	const char *emulator = host->conf_str(conf, "emulator");
-	uint32_t gid;
 	bool hardware;
 
 	if (access(emulator, X_OK) < 0)
 		return err_errno(err, -ENODEV, "QEMU cannot be run at '%s' (Debian: qemu-system-x86)", emulator);
-	return kvm_choose_accelerator(host->conf_str(conf, "accelerator"), &hardware, &gid, err);
+	return kvm_choose_accelerator(host->conf_str(conf, "accelerator"), &hardware, err);
 }
 
 static void ignore_error(void *user, virErrorPtr e)
@@ -75,7 +74,11 @@ static int init(const struct edera_host *host, const struct edera_conf *conf, vo
 	k->embedded = !strcmp(uri, "qemu:///embed");
 	k->events = -1;
 	pthread_mutex_init(&k->lock, NULL);
-	r = kvm_choose_accelerator(host->conf_str(conf, "accelerator"), &k->hardware, &k->kvm_gid, err);
+	r = kvm_choose_accelerator(host->conf_str(conf, "accelerator"), &k->hardware, err);
+	if (k->hardware)
+		k->qemu_gid = kvm_group_of(KVM_NODE, false);
+	if (!k->embedded && !k->qemu_gid)
+		k->qemu_gid = kvm_group_of(KVM_LIBVIRTD_DIR, true);
 	if (!r)
 		r = set_owner(k, err);
 	if (!r)

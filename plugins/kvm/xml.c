@@ -151,7 +151,7 @@ int kvm_domain_xml(const struct kvm *k, const struct edera_vm_spec *s, struct bu
 	if (r)
 		return r;
 	buf_printf(&b, "<seclabel type='static' model='dac' relabel='no'><label>+%u:+%u</label></seclabel></domain>",
-	           s->uid, k->kvm_gid ? k->kvm_gid : s->uid);
+	           s->uid, k->qemu_gid ? k->qemu_gid : s->uid);
 	if (b.failed)
 		return err_set(err, -ENOMEM, "cannot get memory to describe the virtual machine %s", s->id);
 	*ret = b;

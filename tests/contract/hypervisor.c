@@ -670,6 +670,25 @@ static void adopt(const char *id)
 	CHECK(count_entries(v.run_dir) == 0);
 }
 
+/* Somebody else's VM is not there, whatever is asked of it. */
+static void test_foreign(void)
+{
+	struct edera_vm_info info = { .size = sizeof info };
+	struct edera_error err = EDERA_ERROR_INIT;
+	int pids[MAX_PIDS], fd = -1;
+
+	if (!opt->foreign)
+		return;
+	CHECK(processes_of(opt->foreign, pids) > 0);
+	CHECK(times_listed(opt->foreign) == 0);
+	CHECK(ops->vm_info(inst, CALL, opt->foreign, &info, &err) == -ENOENT);
+	CHECK(ops->vm_start(inst, CALL, opt->foreign, &err) == -ENOENT);
+	CHECK(ops->vm_stop(inst, CALL, opt->foreign, EDERA_VM_STOP_FORCE, &err) == -ENOENT);
+	CHECK(ops->vm_channel(inst, CALL, opt->foreign, &fd, &err) == -ENOENT);
+	CHECK_ERR(ops->vm_destroy(inst, CALL, opt->foreign, &err) == 0, &err);
+	CHECK(processes_of(opt->foreign, pids) > 0);
+}
+
 #define KILLED_ID "11111111-1111-4111-8111-111111111111"
 #define CLOSED_ID "22222222-2222-4222-8222-222222222222"
 static void test_adopt_after_kill(void) { adopt(KILLED_ID); }
@@ -697,6 +716,7 @@ static const struct test tests[] = {
 	{ "relaunch", test_relaunch, 0 },
 	{ "users", test_users, EDERA_HV_OWN_KERNEL },
 	{ "together", test_together, 0 },
+	{ "foreign", test_foreign, 0 },
 };
 
 int test_hypervisor(const struct options *o, const struct edera_provide *p, void *instance)

@@ -56,10 +56,10 @@ static void hardware(void)
 	char *xml;
 
 	kvm.hardware = true;
-	kvm.kvm_gid = 108;
+	kvm.qemu_gid = 108;
 	xml = describe(&s);
 	kvm.hardware = false;
-	kvm.kvm_gid = 0;
+	kvm.qemu_gid = 0;
 	says(xml, "<domain type='kvm'>");
 	says(xml, "<label>+61007:+108</label>");
 	free(xml);
@@ -121,13 +121,11 @@ static void disks(void)
 
 static void accelerator(void)
 {
-	uint32_t gid = 1;
 	bool hardware = true;
 
-	CU_ASSERT_EQUAL(kvm_choose_accelerator("tcg", &hardware, &gid, &err), 0);
+	CU_ASSERT_EQUAL(kvm_choose_accelerator("tcg", &hardware, &err), 0);
 	CU_ASSERT_FALSE(hardware);
-	CU_ASSERT_EQUAL(gid, 0);
-	CU_ASSERT_EQUAL(kvm_choose_accelerator("xen", &hardware, &gid, &err), -EINVAL);
+	CU_ASSERT_EQUAL(kvm_choose_accelerator("xen", &hardware, &err), -EINVAL);
 	CU_ASSERT_PTR_NOT_NULL(strstr(err.msg, "auto, kvm or tcg"));
 }
 
