@@ -254,7 +254,7 @@ static int read_tags(const struct buf *body, int (*tag)(void *, const char *), v
 		json_object *t = json_object_array_get_idx(tags, i);
 		const char *s = json_object_is_type(t, json_type_string) ? json_object_get_string(t) : "";
 
-		if (!*s || strlen(s) > ORIGIN_TAG_MAX || strspn(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-") != strlen(s))
+		if (!*s || *s == '.' || *s == '-' || strlen(s) > ORIGIN_TAG_MAX || strspn(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-") != strlen(s))
 			continue;
 		if (++*total > TAGS_MAX)
 			return err_set(err, -E2BIG, "the repository has more than %d tags", TAGS_MAX);

@@ -1,0 +1,169 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Manifests, indexes, platforms and configs, good and bad: image-manifests.py [NAME...]"""
+import json, os, shutil, subprocess, sys, tempfile
+
+sys.path.insert(0, os.environ.get('SRC_DIR', os.path.dirname(os.path.abspath(__file__)) + '/../..') + '/tests/rigs/oci-cases')
+from ocitar import *
+from pulling import *
+from registry import Registry, basic
+
+# --- manifests
+def which(r):
+    good(r)
+    out = subprocess.run(['unsquashfs', '-cat', r.folder + '/image', 'which'], stdout=subprocess.PIPE, check=True)
+    return out.stdout.decode()
+
+
+def platform_index(l, *images):
+    """images: (content, architecture, variant)"""
+    entries = []
+    for content, arch, variant in images:
+        d = l.image([file('which', content)], arch=arch, variant=variant)
+        platform = dict(os='linux', architecture=arch)
+        if variant:
+            platform['variant'] = variant
+        entries.append(dict(d, platform=platform))
+    return entries
+
+
+def put_index(l, entries, **more):
+    return l.put_json(dict(dict(schemaVersion=2, mediaType=INDEX, manifests=entries), **more), mediaType=INDEX)
+
+
+def test_platforms():
+    l = Layout(tempfile.mkdtemp(dir=WORK))
+    arm = platform_index(l, ('v5', 'arm', 'v5'), ('v6', 'arm', 'v6'), ('64', 'arm64', 'v8'), ('amd', 'amd64', None), ('amd-v3', 'amd64', 'v3'))
+    attestation = dict(l.image([file('which', 'no')], arch='unknown', os='unknown'), platform=dict(os='unknown', architecture='unknown'),
+                       annotations={'vnd.docker.reference.type': 'attestation-manifest'})
+    l.tag(put_index(l, [attestation] + arm))
+    with Registry(l) as reg:
+        for asked, found in (('linux/amd64', 'amd'), ('linux/x86_64', 'amd'), ('linux/amd64/v2', 'amd'), ('linux/amd64/v3', 'amd-v3'), ('linux/amd64/v4', 'amd-v3'),
+                             ('linux/arm64', '64'), ('linux/aarch64', '64'), ('linux/arm64/v8', '64'), ('linux/arm/v7', 'v6'), ('linux/arm', 'v6'), ('linux/arm/v6', 'v6'),
+                             ('linux/arm/v5', 'v5')):
+            r = pull(reg, '--platform', asked)
+            assert which(r) == found, (asked, which(r))
+        bad(pull(reg, '--platform', 'linux/riscv64'), 'riscv64', 'linux/arm64')
+        r = pull(reg, '--progress', 'json')
+        last = json.loads(r.out.splitlines()[-1])
+        assert last['source_digest'] == l.entries[0]['digest'] and last['digest'] == arm[3]['digest']
+
+
+def test_wrong_platform():
+    with Registry(layout([X_FILE], arch='s390x')) as reg:
+        bad(pull(reg), 's390x', 'linux/amd64')
+    l = Layout(tempfile.mkdtemp(dir=WORK))
+    d = l.image([file('which', 'x')], arch='arm64')
+    l.tag(put_index(l, [dict(d, platform=dict(os='linux', architecture='amd64'))]))
+    with Registry(l) as reg:
+        bad(pull(reg), 'arm64')  # the config knows better than the index
+
+
+
+def test_index_without_platform():
+    l = Layout(tempfile.mkdtemp(dir=WORK))
+    l.tag(put_index(l, [l.image([X_FILE])]))
+    with Registry(l) as reg:
+        assert which(pull(reg)) == 'x'
+
+
+def test_nested_index():
+    l = Layout(tempfile.mkdtemp(dir=WORK))
+    d = put_index(l, platform_index(l, ('deep', 'amd64', None)))
+    for depth in range(2):
+        d = put_index(l, [dict(d, platform=dict(os='linux', architecture='amd64'))])
+    l.tag(d)
+    with Registry(l) as reg:
+        assert which(pull(reg)) == 'deep'
+    for depth in range(4):
+        d = put_index(l, [d])
+    l.tag(d, 'deeper')
+    with Registry(l) as reg:
+        bad(pull(reg, tag='t/image:deeper'), 'deeper')
+
+
+def test_docker_schema2():
+    l = Layout(tempfile.mkdtemp(dir=WORK))
+    docker = 'application/vnd.docker.distribution.manifest.'
+    d = l.image([Blob(gzip.compress(X_FILE + END), X_FILE + END, 'application/vnd.docker.image.rootfs.diff.tar.gzip')],
+                manifest=dict(mediaType=docker + 'v2+json'))
+    l.tag(l.put_json(dict(schemaVersion=2, mediaType=docker + 'list.v2+json', manifests=[dict(d, platform=dict(os='linux', architecture='amd64'))]), mediaType=docker + 'list.v2+json'))
+    with Registry(l) as reg:
+        assert which(pull(reg)) == 'x'
+
+
+def test_no_media_type():
+    with Registry(layout([X_FILE], manifest=dict(mediaType=None))) as reg:
+        reg.fault = lambda r: r.reply(200, r.server.data(reg.layout.entries[0]['digest'])) if r.kind == 'manifests' else None
+        assert which(pull(reg)) == 'x'
+
+
+def test_refused_manifests():
+    l = Layout(tempfile.mkdtemp(dir=WORK))
+    base = json.loads(open(f'{PLAIN_LAYOUT.path}/blobs/sha256/{PLAIN_LAYOUT.entries[0]["digest"][7:]}').read())
+    tries = {
+        'schema1': (dict(schemaVersion=1, fsLayers=[], signatures=[]), 'schema 1'),
+        'both': (dict(base, manifests=[]), 'both'),
+        'neither': (dict(schemaVersion=2), 'neither'),
+        'version': (dict(base, schemaVersion=3), 'schemaVersion'),
+        'lie': (dict(base, mediaType=INDEX), 'calls itself'),
+        'helm': (dict(base, config=dict(base['config'], mediaType='application/vnd.cncf.helm.config.v1+json')), 'artifact'),
+        'digest': (dict(base, layers=[dict(base['layers'][0], digest='md5:abc')]), 'md5:abc'),
+        'upper': (dict(base, layers=[dict(base['layers'][0], digest=base['layers'][0]['digest'].upper())]), 'digest'),
+        'path': (dict(base, layers=[dict(base['layers'][0], digest='sha256:../../../../etc/passwd')]), 'digest'),
+        'size': (dict(base, layers=[dict(base['layers'][0], size=-1)]), 'size'),
+        'config': (dict(base, config=dict(base['config'], size=1 << 40)), 'config'),
+        'layers': (dict(base, layers=[base['layers'][0]] * 5000), '5000'),
+        'count': (dict(base, layers=base['layers'][:1]), 'layers'),
+        'array': ([], 'manifest'),
+        'null': (None, 'manifest'),
+    }
+    for name, (value, _) in tries.items():
+        l.tag(l.put_json(value, mediaType=MANIFEST), name)
+    shutil.copy(f'{PLAIN_LAYOUT.path}/blobs/sha256/{base["config"]["digest"][7:]}', f'{l.path}/blobs/sha256/')
+    l.tag(l.put(b'[' * 100000, mediaType=MANIFEST), 'bomb')
+    l.tag(l.put(b'{"a":[' + b'[],' * 1000000 + b'0]}', mediaType=MANIFEST), 'bomb2')
+    with Registry(l) as reg:
+        for name, (_, word) in tries.items():
+            bad(pull(reg, tag='t/image:' + name), word)
+        bad(pull(reg, tag='t/image:bomb'), 'deeper')
+        bad(pull(reg, tag='t/image:bomb2'), 'values')
+
+
+def test_refused_configs():
+    def without(key):
+        return lambda c: c.pop(key)
+
+    def ids(value):
+        return lambda c: c['rootfs'].update(diff_ids=value)
+    for change in (without('rootfs'), ids([]), ids(['sha256:' + '0' * 64]), ids(['x']), ids([1]), ids('x')):
+        with Registry(layout([X_FILE], change_config=change)) as reg:
+            bad(pull(reg))
+    with Registry(layout([X_FILE], change_config=lambda c: c.pop('architecture'))) as reg:
+        assert which(pull(reg)) == 'x'
+
+
+def test_sha512():
+    l = layout([X_FILE], algorithm='sha512')
+    with Registry(l) as reg:
+        assert which(pull(reg)) == 'x'
+        d = l.entries[0]['digest']
+        assert d.startswith('sha512:') and which(pull(reg, tag='t/image@' + d)) == 'x'
+        reg.fault = lambda r: r.reply(200, r.server.data(d) + b' ') if r.kind == 'manifests' else None
+        bad(pull(reg, tag='t/image@' + d), d)
+
+
+def test_urls():
+    """A foreign layer that the registry does not have is fetched from its address, over https only."""
+    data = gzip.compress(X_FILE + END)
+    with Registry(PLAIN_LAYOUT) as other:
+        l = layout([Blob(data, X_FILE + END, TYPE + 'layer.nondistributable.v1.tar+gzip', urls=[other.url + '/x'])])
+        digest = digest_of(data)
+        with Registry(l) as reg:
+            assert which(pull(reg)) == 'x'
+            reg.fault = lambda r: r.reply(404) if r.what == digest else None
+            bad(pull(reg), digest)
+            assert other.asked() == []
+
+
+main(globals())
