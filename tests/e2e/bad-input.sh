@@ -78,7 +78,7 @@ rm -rf "$PREFIX/check"
 
 # Zones.
 works "a zone" launch one
-refused "its name again" "one" launch one
+refused "its name again" "one" protect zone launch --name one --kernel-variant debian --wait
 works "destroyed" protect zone destroy one
 refused "exec in a zone that is gone" "one" protect zone exec one true
 works "another" launch two

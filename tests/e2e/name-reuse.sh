@@ -21,7 +21,7 @@ same "zones listed at the end" "" "$(zone_names)"
 
 works "two zones at once" eval 'launch a & first=$!; launch b && wait $first'
 works "both answer" eval '[ "$(in_zone a echo x)$(in_zone b echo y)" = xy ]'
-refused "a name that is taken" "a.*(exists|taken|in use)|already" launch a
+refused "a name that is taken" "a.*(exists|taken|in use)|already" protect zone launch --name a --kernel-variant debian --wait
 same "domids are unique and above 0" 2 "$(protect zone list --output json | jq '[.[].status.domid | tonumber | select(. > 0 and . < 4294967295)] | unique | length')"
 refused "destroy of an unknown zone" "nonesuch" protect zone destroy nonesuch
 refused "resolve of an unknown zone" "nonesuch" protect zone resolve nonesuch
