@@ -23,8 +23,8 @@ struct cli {
 	bool loop_ready;
 	struct grpc_client *client;
 	uv_signal_t signals[CLI_SIGNALS]; /* see interrupt.h */
-	bool catching;
-	int interrupts;
+	bool catching, interrupted;
+	uint64_t interrupted_at; /* by uv_hrtime; 0: never */
 };
 
 /* ---- talking to the daemon ---- */

@@ -6,13 +6,18 @@
 #include <signal.h>
 #include <unistd.h>
 
+#define AGAIN_NS 1000000000u
+
 static const int caught[CLI_SIGNALS] = { SIGINT, SIGTERM, SIGHUP };
 
 static void on_signal(uv_signal_t *h, int sig)
 {
 	struct cli *cli = h->data;
 
-	if (++cli->interrupts > 1) {
+	if (!cli->interrupted_at) {
+		cli->interrupted = true;
+		cli->interrupted_at = uv_hrtime();
+	} else if (uv_hrtime() - cli->interrupted_at > AGAIN_NS) {
 		terminal_restore();
 		_exit(CLI_INTERRUPTED);
 	}
@@ -38,9 +43,14 @@ int interrupts_catch(struct cli *cli, struct edera_error *err)
 
 bool interrupts_or(struct cli *cli, const int *flag)
 {
-	while (!*flag && !cli->interrupts)
+	while (!*flag && !cli->interrupted)
 		uv_run(&cli->loop, UV_RUN_ONCE);
-	return cli->interrupts;
+	return cli->interrupted;
+}
+
+void interrupts_done(struct cli *cli)
+{
+	cli->interrupted = false;
 }
 
 void interrupts_close(struct cli *cli)

@@ -126,9 +126,9 @@ static int news(struct waiter *w, void **ret, struct edera_error *err)
 {
 	unsigned until = w->ticks + ASK_TICKS;
 
-	while (!w->latest && !w->cli->interrupts && w->ticks != until)
+	while (!w->latest && !w->cli->interrupted && w->ticks != until)
 		uv_run(&w->cli->loop, UV_RUN_ONCE);
-	if (w->cli->interrupts)
+	if (w->cli->interrupted)
 		return err_set(err, -EINTR, "interrupted");
 	if (!w->latest)
 		return ask(w, ret, err);

@@ -85,7 +85,7 @@ static int follow(struct cli *cli, struct pull *p)
 	uv_close((uv_handle_t *)&p->timer, on_timer_closed);
 	while (p->timer_open)
 		uv_run(&cli->loop, UV_RUN_ONCE);
-	return cli->interrupts ? -EINTR : 0;
+	return cli->interrupted ? -EINTR : 0;
 }
 
 int image_fetch(struct cli *cli, const struct fetch *f, Protect__Control__V1__PullImageReply **ret, struct edera_error *err)

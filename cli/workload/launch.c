@@ -124,7 +124,7 @@ static int start_and_wait(struct cli *cli, const struct args *a, const char *id,
 	if (a->wait && !w)
 		return -EIO;
 	r = start(cli, id, err);
-	if (!r && w && !cli->interrupts)
+	if (!r && w && !cli->interrupted)
 		r = wait_workload(w, id, is_started, &now, err);
 	wait_close(w);
 	if (r || !a->wait)
@@ -145,20 +145,33 @@ static int start_attached(struct cli *cli, const struct args *a, const char *id,
 	if (!c)
 		return err->code ? err->code : -EIO;
 	r = start(cli, id, err);
-	if (!r && !cli->interrupts)
+	if (!r && !cli->interrupted)
 		r = console_run(c, err);
 	console_close(c);
 	return r;
 }
 
+static bool is_gone(const Workload *w)
+{
+	return !w || workload_state(w) == PROTECT__CONTROL__V1__WORKLOAD_STATE__WORKLOAD_STATE_DESTROYED;
+}
+
+/* Destroys, and sees it gone. */
 static int undo(struct cli *cli, const char *id)
 {
 	Protect__Control__V1__DestroyWorkloadRequest request = PROTECT__CONTROL__V1__DESTROY_WORKLOAD_REQUEST__INIT;
+	Workload *last _message_ = NULL;
 	struct edera_error err = EDERA_ERROR_INIT;
+	struct waiter *w;
 	int r;
 
+	interrupts_done(cli);
+	w = wait_open(cli, &err);
 	request.workload_id = (char *)id;
 	r = cli_call(cli, CONTROL, "DestroyWorkload", &request, NULL, &err);
+	if (!r && w)
+		r = wait_workload(w, id, is_gone, &last, &err);
+	wait_close(w);
 	if (r && r != -ENOENT)
 		cli_warn("interrupted, but the workload %s could not be destroyed: %s", id, err.msg);
 	else
@@ -173,9 +186,9 @@ static int create(struct cli *cli, const struct args *a, const Protect__Control_
 
 	if (r)
 		return r;
-	if (!cli->interrupts)
+	if (!cli->interrupted)
 		r = a->attach ? start_attached(cli, a, reply->workload_id, err) : start_and_wait(cli, a, reply->workload_id, err);
-	if (cli->interrupts)
+	if (cli->interrupted)
 		return undo(cli, reply->workload_id);
 	if (!r && !a->attach)
 		cli_puts(reply->workload_id);
@@ -197,7 +210,7 @@ static int run(struct cli *cli, const void *args, const struct strings *operands
 		r = interrupts_catch(cli, err);
 	if (!r)
 		r = fetch(cli, a, operands->v[0], &request->spec->image, err);
-	if (cli->interrupts)
+	if (cli->interrupted)
 		return CLI_INTERRUPTED;
 	if (r)
 		return r;

@@ -163,14 +163,27 @@ static int wait_ready(struct waiter *w, const char *name, const char *id, struct
 	return 0;
 }
 
+static bool is_gone(const Protect__Control__V1__Zone *z)
+{
+	return !z || zone_state(z) == PROTECT__CONTROL__V1__ZONE_STATE__ZONE_STATE_DESTROYED;
+}
+
+/* Destroys, and sees it gone. */
 static int undo(struct cli *cli, const char *id)
 {
 	Protect__Control__V1__DestroyZoneRequest request = PROTECT__CONTROL__V1__DESTROY_ZONE_REQUEST__INIT;
+	Protect__Control__V1__Zone *last _message_ = NULL;
 	struct edera_error err = EDERA_ERROR_INIT;
+	struct waiter *w;
 	int r;
 
+	interrupts_done(cli);
+	w = wait_open(cli, &err);
 	request.zone_id = (char *)id;
 	r = cli_call(cli, CONTROL, "DestroyZone", &request, NULL, &err);
+	if (!r && w)
+		r = wait_zone(w, id, is_gone, NULL, &last, &err);
+	wait_close(w);
 	if (r && r != -ENOENT)
 		cli_warn("interrupted, but the zone %s could not be destroyed: %s", id, err.msg);
 	else
@@ -190,9 +203,9 @@ static int create(struct cli *cli, const struct args *a, const Protect__Control_
 			return -EIO;
 	}
 	r = cli_call(cli, CONTROL, "CreateZone", request, &reply, err);
-	if (!r && a->wait && !cli->interrupts)
+	if (!r && a->wait && !cli->interrupted)
 		r = wait_ready(w, a->name, reply->zone_id, err);
-	if (reply && cli->interrupts)
+	if (reply && cli->interrupted)
 		r = undo(cli, reply->zone_id);
 	else if (!r)
 		cli_puts(reply->zone_id);
@@ -214,7 +227,7 @@ static int run(struct cli *cli, const void *args, const struct strings *operands
 	r = interrupts_catch(cli, err);
 	if (!r)
 		r = fetch_images(cli, a, request->spec, err);
-	if (cli->interrupts)
+	if (cli->interrupted)
 		return CLI_INTERRUPTED;
 	return r ? r : create(cli, a, request, err);
 }

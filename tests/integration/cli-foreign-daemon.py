@@ -206,10 +206,11 @@ def interrupted(what, *args, after, sig=signal.SIGINT, code=130):
     p = subprocess.Popen([PROTECT, *args], env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     check(what + ": under way", until(after))
     p.send_signal(sig)
+    p.send_signal(sig)  # to the process and to its group, as timeout(1) does it
     out, err = p.communicate(timeout=10)
     same(what + ": exit status", code, p.returncode)
     same(what + ": nothing on stdout", b"", out)
-    check(what + ": no zone is left", until(lambda: not daemon.zones), list(daemon.zones.values()))
+    check(what + ": no zone is left", not daemon.zones, list(daemon.zones.values()))
     check(what + ": no workload is left", not [w for w in daemon.workloads.values() if w.spec.name == "gone"])
 
 
@@ -221,6 +222,16 @@ def interrupts_test():
     n = len(calls("CreateZone"))
     interrupted("Ctrl-C while the daemon creates", "zone", "launch", "-n", "late", "--wait", after=lambda: len(calls("CreateZone")) > n)
     interrupted("Ctrl-C while waiting", "zone", "launch", "-n", "never", "--wait", after=lambda: daemon.zones)
+    daemon.create_delay = 3
+    p = subprocess.Popen([PROTECT, "zone", "launch", "-n", "late", "--wait"], env=env, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    time.sleep(0.3)
+    p.send_signal(signal.SIGINT)
+    time.sleep(1.2)
+    p.send_signal(signal.SIGINT)
+    same("a second Ctrl-C, later, waits for nothing", 130, p.wait(1))
+    daemon.create_delay = 0.5
+    until(lambda: daemon.zones)
+    daemon.zones.clear()
     interrupted("SIGTERM while waiting", "zone", "launch", "-n", "never", "--wait", after=lambda: daemon.zones, sig=signal.SIGTERM)
     zone("z")
     keep = dict(daemon.zones)

@@ -97,7 +97,7 @@ def environment(process):
 class Control(control_grpc.ControlServiceServicer):
     def __init__(self):
         self.lock, self.zones, self.workloads, self.processes, self.watchers, self.calls, self.images = threading.Lock(), {}, {}, {}, [], [], []
-        self.pull_delay, self.started = 0.02, {}
+        self.pull_delay, self.create_delay, self.started = 0.02, 0.5, {}
 
     def said(self, name, request):
         with self.lock:
@@ -134,7 +134,7 @@ class Control(control_grpc.ControlServiceServicer):
         zone.status.domid = len(self.zones) + 1
         zone.status.created_at.GetCurrentTime()
         if zone.spec.name.startswith("late"):
-            time.sleep(0.5)
+            time.sleep(self.create_delay)
         self.zones[zone.id] = zone
         self.changed(zone=zone)
         threading.Thread(target=self.boot, args=(zone,), daemon=True).start()
@@ -161,7 +161,7 @@ class Control(control_grpc.ControlServiceServicer):
         def gone():
             time.sleep(0.1)
             zone.status.state = common.ZONE_STATE_DESTROYED
-            del self.zones[zone.id]
+            self.zones.pop(zone.id, None)
             self.changed(zone=zone)
         threading.Thread(target=gone, daemon=True).start()
         return control.DestroyZoneReply()
