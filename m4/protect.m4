@@ -36,6 +36,8 @@ AC_DEFUN([PROTECT_OPTIONS],
       PROTECT_CFLAGS="$PROTECT_CFLAGS $protect_san" PROTECT_CXXFLAGS="$PROTECT_CXXFLAGS $protect_san" PROTECT_LDFLAGS="-fsanitize=address,undefined"
       AC_DEFINE([PROTECT_SANITIZED], [1], [built with sanitizers])],
      [PROTECT_CFLAGS="$PROTECT_CFLAGS -fstack-protector-strong" PROTECT_LDFLAGS="-Wl,-z,relro -Wl,-z,now"])
+   AS_IF([test "x$enable_fuzzers" = xyes],
+     [PROTECT_CFLAGS="$PROTECT_CFLAGS -fsanitize=fuzzer-no-link -g" PROTECT_CXXFLAGS="$PROTECT_CXXFLAGS -fsanitize=fuzzer-no-link"])
    AC_SUBST([PROTECT_CFLAGS])
    AC_SUBST([PROTECT_CXXFLAGS])
    AC_SUBST([PROTECT_LDFLAGS])

@@ -152,11 +152,12 @@ void h2_stream_received(struct h2_stream *s, const uint8_t *data, size_t len)
 /* The next whole message at `pos`: its length, or -1 if there is none (yet). */
 static ssize_t next_message(struct h2_stream *s, size_t pos)
 {
-	const uint8_t *p = s->in.data + pos;
+	const uint8_t *p;
 	uint32_t len;
 
 	if (s->in.len - pos < PREFIX)
 		return -1;
+	p = s->in.data + pos;
 	len = (uint32_t)p[1] << 24 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 8 | p[4];
 	if (p[0])
 		refuse(s, RPC_UNIMPLEMENTED, "compressed messages are not supported");

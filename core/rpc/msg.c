@@ -11,6 +11,7 @@ enum wire { WIRE_VARINT = 0, WIRE_64BIT = 1, WIRE_BYTES = 2, WIRE_32BIT = 5 };
 #define MAX_FIELD_NUMBER ((1u << 29) - 1)
 #define TAG_BYTES 5    /* protobuf-c reads no more than this of a tag or a length */
 #define VARINT_BYTES 10
+#define SEEN_WORDS 4   /* of 64 fields */
 
 struct walk {
 	const struct rpc_msg_limits *limits;
@@ -154,9 +155,23 @@ static int walk_known(struct walk *w, const ProtobufCMessageDescriptor *d, const
 	return 0;
 }
 
+/* Whether this field of the message has come before. */
+static bool seen_before(uint64_t seen[SEEN_WORDS], const ProtobufCMessageDescriptor *d, const ProtobufCFieldDescriptor *f)
+{
+	size_t i = (size_t)(f - d->fields);
+	uint64_t bit = 1ull << i % 64;
+	bool before;
+
+	if (i / 64 >= SEEN_WORDS)
+		return true; /* none of our protocols has so many: to be on the safe side */
+	before = seen[i / 64] & bit;
+	seen[i / 64] |= bit;
+	return before;
+}
+
 static int walk_message(struct walk *w, const ProtobufCMessageDescriptor *d, const uint8_t *p, const uint8_t *end, uint32_t depth)
 {
-	uint32_t seen = 0;
+	uint64_t seen[SEEN_WORDS] = { 0 };
 
 	if (depth > w->limits->max_depth)
 		return refuse(w, d, NULL, "nested too deep");
@@ -164,15 +179,18 @@ static int walk_message(struct walk *w, const ProtobufCMessageDescriptor *d, con
 		struct value v;
 		const char *why = read_value(&p, end, &v);
 		const ProtobufCFieldDescriptor *f;
-		bool single;
+		bool again;
 		int r;
 
 		if (why)
 			return refuse(w, d, NULL, why);
 		f = protobuf_c_message_descriptor_get_field(d, v.number);
-		single = f && f->label != PROTOBUF_C_LABEL_REPEATED && f->type != PROTOBUF_C_TYPE_MESSAGE;
-		/* The unpacker notes each occurrence, so a single field that comes again and again counts as an element too. */
-		if ((!f || (single && ++seen > d->n_fields)) && !charge(w, 1))
+		again = f && f->label != PROTOBUF_C_LABEL_REPEATED && seen_before(seen, d, f);
+		/* Legal, but no encoder does it, and the unpacker's merging cannot be relied on. */
+		if (again && f->type == PROTOBUF_C_TYPE_MESSAGE)
+			return refuse(w, d, f, "given more than once");
+		/* The unpacker notes each occurrence, so what it then drops counts as an element too. */
+		if ((!f || again) && !charge(w, 1))
 			return refuse(w, d, f, "too many elements");
 		if (f && (r = walk_known(w, d, f, &v, depth)))
 			return r;

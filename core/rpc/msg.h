@@ -17,7 +17,8 @@ struct rpc_msg_limits {
 
 extern const struct rpc_msg_limits rpc_msg_default_limits; /* 4 MiB, depth 32, 65,536 */
 
-/* 0, or -EPROTO with a sentence naming the field: truncated, too deep, too many, a string that is not UTF-8 or holds NUL. */
+/* 0, or -EPROTO with a sentence naming the field: truncated, of the wrong type, too deep, too many, a single sub-message given twice, a string that is not
+ * UTF-8 or holds NUL. */
 int rpc_msg_check(const ProtobufCMessageDescriptor *, const uint8_t *data, size_t len, const struct rpc_msg_limits *, struct edera_error *);
 /* Check, then unpack; NULL limits = default. The caller frees with protobuf_c_message_free_unpacked(m, NULL). */
 int rpc_msg_unpack(const ProtobufCMessageDescriptor *, const uint8_t *data, size_t len, const struct rpc_msg_limits *, ProtobufCMessage **ret, struct edera_error *);

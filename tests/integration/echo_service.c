@@ -6,6 +6,8 @@
 #include <string.h>
 #include "base/cleanup.h"
 
+#define SIZE_LIMIT (16u << 20)
+
 struct echo_stats echo_stats;
 
 /* One call's state. */
@@ -44,6 +46,8 @@ static struct echo *begin(struct grpc_call *call, const ProtobufCMessage *m)
 	e = calloc(1, sizeof *e);
 	e->call = call;
 	e->request = (Test__Echo__V1__EchoRequest *)copy(m);
+	if (e->request->size > SIZE_LIMIT)
+		e->request->size = SIZE_LIMIT;
 	if (e->request->size)
 		e->data = calloc(1, e->request->size);
 	grpc_call_set_user(call, e);
@@ -125,8 +129,12 @@ static void pump(struct grpc_call *call)
 {
 	struct echo *e = grpc_call_user(call);
 
-	while (grpc_call_writable(call) && (!e->request->count || e->number < e->request->count))
-		send_reply(e, e->request);
+	while (grpc_call_writable(call) && (!e->request->count || e->number < e->request->count)) {
+		int r = send_reply(e, e->request);
+
+		if (r && r != -EAGAIN)
+			grpc_call_finish(call, RPC_RESOURCE_EXHAUSTED, "the reply is too large");
+	}
 	if (e->request->count && e->number == e->request->count)
 		grpc_call_finish(call, (enum rpc_status)e->request->code, e->request->message);
 }

@@ -201,19 +201,14 @@ static void test_size(void)
 	CU_ASSERT_EQUAL(check(USER, &b, NULL), -EPROTO);
 }
 
-/* A single sub-message given twice is merged by the unpacker. */
-static void test_merge(void)
+/* protobuf-c 1.4.1 cannot merge two that hold a oneof which neither sets. */
+static void test_twice(void)
 {
-	_buf_ struct buf b = BUF_INIT;
-	Protect__Control__V1__Zone *zone;
-	static const char first[] = "\x0a\x01n\x32\x00\x9a\x01\x00", second[] = "\x32\x00\x32\x00";
+	struct edera_error err = EDERA_ERROR_INIT;
 
-	put_bytes(&b, 2, first, sizeof first - 1);
-	put_bytes(&b, 2, second, sizeof second - 1);
-	CU_ASSERT_EQUAL_FATAL(rpc_msg_unpack(ZONE, b.data, b.len, NULL, (ProtobufCMessage **)&zone, NULL), 0);
-	CU_ASSERT_EQUAL(zone->spec->n_annotations, 3);
-	CU_ASSERT_STRING_EQUAL(zone->spec->name, "n");
-	protobuf_c_message_free_unpacked(&zone->base, NULL);
+	CU_ASSERT_EQUAL(check_hex(&protect__control__v1__workload__descriptor, "12 00 12 00", &err), -EPROTO);
+	CU_ASSERT_PTR_NOT_NULL(strstr(err.msg, "field spec: given more than once"));
+	CU_ASSERT_EQUAL(check_hex(USER, "08 01 08 02 12 01 61 12 01 62 08 03", NULL), 0); /* of numbers and text the last one holds */
 }
 
 /* ---- what we send ---- */
@@ -265,7 +260,7 @@ int main(void)
 	static CU_TestInfo tests[] = {
 		{ "valid", test_valid }, { "packed or not", test_packed_or_not }, { "unknown fields", test_unknown_fields },
 		{ "malformed", test_malformed }, { "strings", test_strings }, { "depth", test_depth }, { "elements", test_elements },
-		{ "size", test_size }, { "merge", test_merge }, { "force UTF-8", test_force_utf8 }, { "status", test_status },
+		{ "size", test_size }, { "twice", test_twice }, { "force UTF-8", test_force_utf8 }, { "status", test_status },
 		CU_TEST_INFO_NULL,
 	};
 	static CU_SuiteInfo suites[] = { { .pName = "rpc messages", .pTests = tests }, CU_SUITE_INFO_NULL };
