@@ -25,6 +25,8 @@ struct conf_plugin {
 int conf_load_plugins(const char *path, struct conf **ret, struct edera_error *);
 /* Pass two: all of it. A section of a plugin that is not among `plugins` is a warning. path NULL: every default. */
 int conf_load(const char *path, const struct conf_plugin *plugins, size_t n_plugins, struct conf **ret, struct edera_error *);
+/* The same of a text. */
+int conf_load_text(const char *text, bool toml, const struct conf_plugin *plugins, size_t n_plugins, struct conf **ret, struct edera_error *);
 
 struct conf *conf_ref(struct conf *);
 void conf_unref(struct conf *); /* NULL is fine */

@@ -121,8 +121,6 @@ bool load_is_loose(const struct load *l, const char *section, const char *name)
 	return s && (s->flags & SECTION_UNSUPPORTED);
 }
 
-static bool suffix_is_conf(const char *path) { return text_ends(path, ".conf"); }
-
 /* One value bigger than another: for keys that bound each other. */
 static int check_order(struct load *l, const char *small, const char *large)
 {
@@ -190,22 +188,13 @@ static int check_text(struct load *l)
 	return 0;
 }
 
-static int load_any(struct load *l, struct conf **ret)
+/* l->path and l->toml are set; the text is borrowed and ends with a NUL. */
+static int load_text(struct load *l, const char *text, size_t len, struct conf **ret)
 {
-	_buf_ struct buf text = BUF_INIT;
-	int r = 0;
+	int r;
 
-	if (l->path) {
-		r = path_read_file(l->path, MAX_FILE, &text, l->err);
-		if (r)
-			return r;
-		l->toml = !suffix_is_conf(l->path);
-	} else {
-		l->path = "(defaults)";
-		l->toml = true;
-	}
-	l->text = text.data ? (char *)text.data : "";
-	l->len = text.len;
+	l->text = text;
+	l->len = len;
 	r = check_text(l);
 	if (!r)
 		r = read_text(l);
@@ -222,16 +211,35 @@ static int load_any(struct load *l, struct conf **ret)
 	return r;
 }
 
+static int load_file(struct load *l, struct conf **ret)
+{
+	_buf_ struct buf text = BUF_INIT;
+	int r = l->path ? path_read_file(l->path, MAX_FILE, &text, l->err) : 0;
+
+	if (r)
+		return r;
+	l->toml = !l->path || !text_ends(l->path, ".conf");
+	l->path = l->path ? l->path : "(defaults)";
+	return load_text(l, text.data ? (char *)text.data : "", text.len, ret);
+}
+
 int conf_load_plugins(const char *path, struct conf **ret, struct edera_error *err)
 {
 	struct load l = { .path = path, .plugins_only = true, .err = err };
 
-	return load_any(&l, ret);
+	return load_file(&l, ret);
 }
 
 int conf_load(const char *path, const struct conf_plugin *plugins, size_t n_plugins, struct conf **ret, struct edera_error *err)
 {
 	struct load l = { .path = path, .plugins = plugins, .n_plugins = n_plugins, .err = err };
 
-	return load_any(&l, ret);
+	return load_file(&l, ret);
+}
+
+int conf_load_text(const char *text, bool toml, const struct conf_plugin *plugins, size_t n_plugins, struct conf **ret, struct edera_error *err)
+{
+	struct load l = { .path = "(text)", .toml = toml, .plugins = plugins, .n_plugins = n_plugins, .err = err };
+
+	return load_text(&l, text, strlen(text), ret);
 }
