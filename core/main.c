@@ -324,6 +324,38 @@ static void tear_down(struct app *a)
 	uv_loop_close(&a->loop);
 }
 
+static bool provided(struct plugin_host *plugins, uint32_t kind, const char *name)
+{
+	for (size_t i = 0; i < plugin_host_count(plugins); i++) {
+		struct plugin_info info;
+
+		plugin_host_info(plugins, i, &info);
+		for (const struct edera_provide *p = info.descriptor ? info.descriptor->provides : NULL; p && p->kind; p++)
+			if (p->kind == kind && !strcmp(p->name, name))
+				return true;
+	}
+	return false;
+}
+
+/* What the configuration names must be there; whether it works on this machine only a start can tell. */
+static int check_selection(struct app *a, const struct conf *conf, struct edera_error *err)
+{
+	const struct { const char *key; uint32_t kind; } one[] = { { "plugins.hypervisor", EDERA_KIND_HYPERVISOR }, { "plugins.image-store", EDERA_KIND_IMAGE_STORE } };
+	const char *const *sources;
+	size_t n = conf_list(conf, "plugins.kernel-variant-sources", &sources);
+
+	for (size_t i = 0; i < ARRAY_SIZE(one); i++) {
+		const char *name = conf_str(conf, one[i].key);
+
+		if (strcmp(name, "auto") && !provided(a->d.plugins, one[i].kind, name))
+			return err_set(err, -ENOENT, "%s: %s is '%s', but no plugin in '%s' provides it", a->options.config, one[i].key, name, conf_str(conf, "plugins.directory"));
+	}
+	for (size_t i = 0; i < n; i++)
+		if (!provided(a->d.plugins, EDERA_KIND_VARIANT_SOURCE, sources[i]))
+			return err_set(err, -ENOENT, "%s: plugins.kernel-variant-sources names '%s', but no plugin in '%s' provides it", a->options.config, sources[i], conf_str(conf, "plugins.directory"));
+	return 0;
+}
+
 static int check_config(struct app *a)
 {
 	struct edera_error err = EDERA_ERROR_INIT;
@@ -335,6 +367,8 @@ static int check_config(struct app *a)
 	r = path_format(a->d.cache_dir, &err, "%s/cache", a->d.data_dir);
 	if (!r && !(r = new_plugin_host(a, &err)))
 		r = load_conf(&a->d, a->options.config, &conf, &err);
+	if (!r)
+		r = check_selection(a, conf, &err);
 	if (r) {
 		fprintf(stderr, "protect-daemon: %s\n", err.msg);
 		return EXIT_FAILURE;

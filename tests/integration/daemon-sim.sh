@@ -1,0 +1,114 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# The daemon and the command line over zones that are local processes (the sim hypervisor with the real agent): everything but the
+# kernel is as in a real zone, and it takes seconds. BUILD_DIR may be a tree built with sanitizers.
+set -u
+[ "$(id -u)" = 0 ] || { echo "namespaces need root"; exit 77; }
+id edera-oci >/dev/null 2>&1 || { echo "the system user edera-oci is missing: make install makes it"; exit 77; }
+for tool in umoci mksquashfs crun jq; do command -v $tool >/dev/null || { echo "$tool is missing"; exit 77; }; done
+
+work=$(mktemp -d /var/tmp/ps.XXXXXX)
+chmod 755 "$work"
+failures=0
+ok() { printf 'ok   %s\n' "$*"; }
+bad() { printf 'FAIL %s\n' "$*"; failures=$((failures + 1)); }
+same() { if [ "$2" = "$3" ]; then ok "$1"; else bad "$1: expected '$2', got '$3'"; fi; }
+has() { case $3 in *"$2"*) ok "$1" ;; *) bad "$1: '$2' is not in: $3" ;; esac; }
+until_true() { local n=0; until eval "$2"; do n=$((n + 1)); [ $n -lt 200 ] || { bad "$1: never '$2'"; return 1; }; sleep 0.05; done; ok "$1"; }
+
+mkdir -p "$work/plugins" "$work/data/zone"
+cp "$BUILD_DIR"/plugins/{config,registry,squashfs}/.libs/*.so "$BUILD_DIR/tests/plugins/sim/.libs/sim.so" "$work/plugins/"
+cp "$BUILD_DIR/tests/plugins/sim/sim-vmm" "$work/plugins/"
+: >"$work/data/zone/kernel"
+: >"$work/data/zone/initrd"
+"$SRC_DIR/tests/rigs/busybox-image" "$work/image" latest || exit 1
+chmod -R a+rX "$work/image"
+cat >"$work/daemon.toml" <<CONFIG
+[daemon]
+log-level = "debug"
+[plugins]
+directory = "$work/plugins"
+hypervisor = "sim"
+[plugin.sim]
+agent = "$BUILD_DIR/zone/protect-zone-agent"
+vmm = "$work/plugins/sim-vmm"
+CONFIG
+export PROTECT_CONNECTION=unix://$work/socket PROTECT_OCI_PROVIDER=$BUILD_DIR/provider/protect-oci-provider
+[ -x "$PROTECT_OCI_PROVIDER" ] || PROTECT_OCI_PROVIDER=$BUILD_DIR/protect-oci-provider
+protect() { timeout 60 "$BUILD_DIR/cli/protect" "$@"; }
+daemon=''
+start_daemon() {
+	"$BUILD_DIR/protect-daemon" --config "$work/daemon.toml" --data-dir "$work/data" --run-dir "$work/run" --listen "unix://$work/socket" >>"$work/log" 2>&1 </dev/null &
+	daemon=$!
+	until_true "the daemon answers" 'protect host status >/dev/null 2>&1'
+}
+finish() {
+	protect zone list --output json 2>/dev/null | jq -r '.[].id' | while read -r id; do protect zone destroy --wait "$id" >/dev/null 2>&1; done
+	[ -z "$daemon" ] || { kill "$daemon"; wait "$daemon"; } 2>/dev/null
+	pkill -9 -f "$work/plugins/sim-vmm" 2>/dev/null
+	[ $failures -eq 0 ] || tail -n 60 "$work/log"
+	grep -q 'runtime error\|AddressSanitizer\|LeakSanitizer' "$work/log" && { bad "a sanitizer spoke"; grep -A30 'runtime error\|AddressSanitizer\|LeakSanitizer' "$work/log" | head -60; }
+	sleep 0.2
+	umount -l $(grep -o " $work[^ ]*" /proc/mounts) 2>/dev/null
+	rm -rf "$work"
+	[ $failures -eq 0 ] || exit 1
+	exit 0
+}
+trap finish EXIT
+
+start_daemon || exit
+has "the sim is the hypervisor" sim "$(protect plugin list --output simple)"
+id=$(protect zone launch -n one --wait) || bad "launch"
+same "a zone is ready" ready "$(protect zone list --output json one | jq -r '.[0].status.state' | sed 's/ZONE_STATE_//' | tr A-Z a-z)"
+same "exec" hi "$(protect zone exec one echo hi </dev/null)"
+protect zone exec one sh -c 'exit 9' </dev/null
+same "exec's exit code" 9 $?
+same "stdin and a megabyte through cat" "$(head -c 1000000 /dev/zero | md5sum)" "$(head -c 1000000 /dev/zero | protect zone exec one cat | md5sum)"
+has "a second zone of that name is refused" "exists" "$(protect zone launch -n one 2>&1)"
+has "a bad name is refused" "cannot be a zone's name" "$(protect zone launch -n 'a b' 2>&1)"
+
+image="oci:$work/image:latest"
+work_in() { protect workload launch --zone one "$@"; }
+same "a workload" out "$(work_in --name w1 -a "$image" echo out </dev/null 2>/dev/null)"
+work_in --name w2 -a "$image" sh -c 'exit 5' >/dev/null 2>&1 </dev/null
+same "its exit code" 5 $?
+same "its stdin" ABC "$(echo abc | work_in --name w3 -a "$image" tr a-z A-Z 2>/dev/null)"
+same "its logs" out "$(protect workload logs w1)"
+same "five megabytes attached" "$(seq 700000 | md5sum)" "$(work_in --name w4 -a "$image" seq 700000 </dev/null 2>/dev/null | md5sum)"
+work_in --name back "$image" sh -c 'i=0; while :; do i=$((i + 1)); echo line $i; sleep 0.05; done' >/dev/null 2>&1 </dev/null || bad "a workload in the background"
+same "exec in a workload" /bin/busybox "$(protect workload exec back readlink -f /bin/sh </dev/null)"
+
+# The daemon dies; what runs goes on, and its output is whole.
+sleep 1
+kill -9 "$daemon"
+wait "$daemon" 2>/dev/null
+sleep 1
+start_daemon || exit
+until_true "the zone is taken back" '[ "$(protect zone exec one echo again </dev/null 2>/dev/null)" = again ]'
+sleep 1
+same "its workload still runs" running "$(protect workload list --output json | jq -r '.[] | select(.spec.name == "back").status.state' | sed 's/WORKLOAD_STATE_//' | tr A-Z a-z)"
+protect workload logs back >"$work/lines"
+same "no line of it is lost or doubled" "" "$(diff <(seq "$(wc -l <"$work/lines")" | sed 's/^/line /') "$work/lines" | head -n 3)"
+protect workload stop back >/dev/null 2>&1
+until_true "stop" '[ "$(protect workload list --output json | jq -r ".[] | select(.spec.name == \"back\").status.state")" = WORKLOAD_STATE_COMPLETED ]'
+protect workload destroy back || bad "destroy a workload"
+
+# Many at once.
+for i in $(seq 10); do protect zone launch -n "many$i" --wait >/dev/null 2>>"$work/many.err" & done
+wait $(jobs -p | grep -v "^$daemon$")
+same "ten zones at once" 11 "$(protect zone list --output json | jq '[.[] | select(.status.state == "ZONE_STATE_READY")] | length')"
+same "with eleven domids" 11 "$(protect zone list --output json | jq '[.[].status.domid] | unique | length')"
+for i in $(seq 10); do protect zone destroy --wait "many$i" || bad "destroy many$i"; done
+for i in $(seq 10); do protect zone launch -n reuse --wait >/dev/null && protect zone destroy reuse || bad "reuse $i"; done
+
+# A VM that ends by itself.
+protect zone launch -n dies --wait >/dev/null
+pkill -9 -f "sim-vmm.*$(protect zone resolve dies)" || bad "no process of the zone found"
+until_true "a zone whose VM ended is failed" '[ "$(protect zone list --output json dies | jq -r ".[0].status.state")" = ZONE_STATE_FAILED ]'
+has "exec in it says so" failed "$(protect zone exec dies true 2>&1 </dev/null)"
+protect zone destroy --wait dies || bad "destroy a failed zone"
+same "the first zone is not touched" fine "$(protect zone exec one echo fine </dev/null)"
+protect zone destroy --wait one || bad "destroy"
+same "nothing is left listed" "" "$(protect zone list --output simple; protect workload list --output simple)"
+same "no process is left" "" "$(pgrep -f "$work/plugins/sim-vmm")"
+same "no directory is left" "" "$(ls "$work/run/zones")"
