@@ -131,8 +131,8 @@ static void on_terminate(uv_signal_t *s, int signum)
 static int serve(struct agent *a, uint64_t started)
 {
 	struct edera_error err = EDERA_ERROR_INIT;
-	uv_loop_t loop;
-	uv_signal_t term;
+	static uv_loop_t loop;
+	static uv_signal_t term;
 
 	uv_loop_init(&loop);
 	a->loop = &loop;

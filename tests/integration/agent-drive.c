@@ -166,6 +166,8 @@ struct running {
 	uint64_t next[3];
 };
 
+#define RUNNING_MAX 256
+static struct running runs[RUNNING_MAX];
 static unsigned running_left;
 static bool stdin_reading;
 
@@ -244,6 +246,19 @@ static void on_end(struct agent_process *p, const struct agent_exit *exit, const
 
 static const struct agent_process_ops process_ops = { on_output, on_writable, on_end };
 
+/* An argument of ours, cut in place. */
+static char *split(const char *pair, char at)
+{
+	char *p = (char *)pair, *cut = strchr(p, at);
+
+	if (!cut) {
+		fprintf(stderr, "agent-drive: '%s' has no '%c'\n", pair, at);
+		exit(2);
+	}
+	*cut = 0;
+	return p;
+}
+
 static void fill_process(Protect__Control__V1__ProcessSpec *s)
 {
 	static Protect__Control__V1__EnvironmentVariableSpec env[8], *list[8];
@@ -256,9 +271,8 @@ static void fill_process(Protect__Control__V1__ProcessSpec *s)
 	s->stdin = d.want_stdin;
 	s->working_directory = d.dir ? (char *)d.dir : s->working_directory;
 	for (size_t i = 0; i < d.n_env; i++) {
-		char *copy = strdup(d.env[i]), *value = strchr(copy, '=');
+		char *copy = split(d.env[i], '='), *value = copy + strlen(copy) + 1;
 
-		*value++ = 0;
 		protect__control__v1__environment_variable_spec__init(&env[i]);
 		env[i].key = copy;
 		env[i].value = value;
@@ -282,9 +296,9 @@ static void do_exec(const char *id)
 	fill_process(&s);
 	q.process = &s;
 	q.workload_id = (char *)(d.workload ? d.workload : "");
-	running_left = d.count;
-	for (unsigned i = 0; i < d.count; i++) {
-		struct running *r = calloc(1, sizeof *r);
+	running_left = d.count < RUNNING_MAX ? d.count : RUNNING_MAX;
+	for (unsigned i = 0; i < d.count && i < RUNNING_MAX; i++) {
+		struct running *r = &runs[i];
 
 		snprintf(r->id, sizeof r->id, "%s-%u", id, i);
 		q.id = r->id;
@@ -298,7 +312,7 @@ static void do_exec(const char *id)
 
 static void do_attach(const char *id)
 {
-	struct running *r = calloc(1, sizeof *r);
+	struct running *r = &runs[0];
 
 	running_left = 1;
 	d.serial = id; /* a workload is not released at its end */
@@ -334,9 +348,8 @@ static void do_create(const char *id)
 	if (d.hostname)
 		q.hostname = (char *)d.hostname;
 	for (size_t i = 0; i < d.n_limits; i++) {
-		char *copy = strdup(d.limits[i]), *value = strchr(copy, '=');
+		char *copy = split(d.limits[i], '='), *value = copy + strlen(copy) + 1;
 
-		*value++ = 0;
 		protect__control__v1__cgroup_limit__init(&limits[i]);
 		limits[i].limit_name = copy;
 		limits[i].value = value;
@@ -345,9 +358,8 @@ static void do_create(const char *id)
 	q.cgroup_limits = limit_list;
 	q.n_cgroup_limits = d.n_limits;
 	for (size_t i = 0; i < d.n_mounts; i++) {
-		char *copy = strdup(d.mounts[i]), *target = strchr(copy, ':');
+		char *copy = split(d.mounts[i], ':'), *target = copy + strlen(copy) + 1;
 
-		*target++ = 0;
 		edera__agent__v1__mount__init(&mounts[i]);
 		mounts[i].source_case = EDERA__AGENT__V1__MOUNT__SOURCE_ZONE_PATH;
 		mounts[i].zone_path = copy;
