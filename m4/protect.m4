@@ -77,6 +77,28 @@ AC_DEFUN([PROTECT_DEPENDENCIES],
    PROTECT_OPTIONAL([cunit], [CUNIT], [cunit], [libcunit1-dev], [the unit tests])
    AS_IF([test "x$protect_missing" != x], [AC_MSG_ERROR([missing on this machine:$protect_missing])])])
 
+# The zone agent is linked statically where every library it uses can be: the first program of a machine spends longer on loading
+# libraries than on all it does until it answers.
+AC_DEFUN([PROTECT_STATIC_AGENT],
+  [PKG_CHECK_MODULES([UV_STATIC], [libuv-static], [static_agent=yes], [static_agent=no])
+   AS_IF([test "x$enable_sanitizers" = xyes], [static_agent=no])
+   AS_IF([test "$static_agent" = yes],
+     [protect_save_LIBS=$LIBS protect_save_LDFLAGS=$LDFLAGS protect_save_CFLAGS=$CFLAGS
+      CFLAGS="$CFLAGS $UV_STATIC_CFLAGS $PROTOBUF_C_CFLAGS $JSON_CFLAGS $ZLIB_CFLAGS"
+      LIBS="$UV_STATIC_LIBS $PROTOBUF_C_LIBS $JSON_LIBS $ZLIB_LIBS" LDFLAGS="$LDFLAGS -static"
+      AC_MSG_CHECKING([whether the zone agent can be static])
+      AC_LINK_IFELSE([AC_LANG_PROGRAM([[#include <json.h>
+#include <protobuf-c/protobuf-c.h>
+#include <uv.h>
+#include <zlib.h>]], [[json_object_new_object(); protobuf_c_version(); uv_default_loop(); zlibVersion();]])], [], [static_agent=no])
+      AC_MSG_RESULT([$static_agent])
+      # libuv can look users up, which the agent never does and the linker warns of.
+      STATIC_AGENT_LDFLAGS=-Wl,--no-warnings LDFLAGS="$LDFLAGS $STATIC_AGENT_LDFLAGS"
+      AC_LINK_IFELSE([AC_LANG_PROGRAM([], [])], [], [STATIC_AGENT_LDFLAGS=])
+      LIBS=$protect_save_LIBS LDFLAGS=$protect_save_LDFLAGS CFLAGS=$protect_save_CFLAGS])
+   AC_SUBST([STATIC_AGENT_LDFLAGS])
+   AM_CONDITIONAL([STATIC_AGENT], [test "$static_agent" = yes])])
+
 AC_DEFUN([PROTECT_SUMMARY],
   [AC_MSG_NOTICE([
   protect $PACKAGE_VERSION
@@ -85,6 +107,7 @@ AC_DEFUN([PROTECT_SUMMARY],
     KVM (libvirt)     $have_libvirt
     Xen (libxenctrl)  $have_xen
     ISA-L gzip        $have_isal
+    static zone agent $static_agent
     unit tests        $have_cunit
     warnings = errors $enable_werror
     sanitizers        $enable_sanitizers

@@ -29,7 +29,8 @@ struct agent {
 	char state_dir[PATH_CAP]; /* disks/, workloads/, crun/ */
 	const char *channel_name; /* virtio:NAME | hvcN | unix:PATH */
 	/* what it is */
-	uint64_t instance, boot_ms;
+	uint64_t instance, started_ms, boot_ms; /* boot_ms: from its start to its first answer */
+	bool settled;            /* the boot is over; what needs more than an answer waits for it */
 	bool configured, cgroups; /* cgroups: version 2, ours to lay out */
 	char **warnings;
 	size_t n_warnings;
@@ -59,12 +60,14 @@ void callers_add(struct callers *, struct caller);
 void callers_reply(struct agent *, struct callers *, const ProtobufCMessage *); /* all of them, and empties the list */
 void callers_fail(struct agent *, struct callers *, const struct edera_error *);
 
+uint64_t now_ms(void); /* of the monotonic clock */
 void agent_warn(struct agent *, const char *fmt, ...) __attribute__((format(printf, 2, 3))); /* logged, and shown by Status */
 bool agent_valid_id(const char *id);
 
 /* service.c */
 int service_start(struct agent *, struct edera_error *);
 void service_feed(struct agent *, const uint8_t *data, size_t len);
+void service_settled(struct agent *); /* the boot is over */
 bool service_writable(const struct agent *); /* the way to the host is not clogged */
 
 /* channel.c: the byte stream to the host, opened when it appears and kept over its disconnects. */
@@ -108,9 +111,12 @@ struct child {
 int child_start(const struct child *, pid_t *ret, struct edera_error *);
 
 /* boot.c, modules.c, configure.c */
-void boot_early(struct agent *);
-void boot_late(struct agent *);
-void modules_load_early(struct agent *);
+void boot_first(struct agent *);      /* blocks until the channel can be opened */
+void boot_later(struct agent *);      /* sees to it that the boot goes on */
+void boot_continue(struct agent *);   /* now; later calls do nothing */
+int boot_settle(unsigned first_module); /* what its child runs */
+/* Loads the listed modules from number `first` on, as far as one whose name holds `until` (NULL: all). Returns how many are loaded. */
+unsigned modules_load_early(struct agent *, unsigned first, const char *until);
 void configure(struct agent *, const ProtobufCMessage *, struct caller);
 /* disks.c */
 struct disk_wait;

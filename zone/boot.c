@@ -17,6 +17,8 @@
 #include <unistd.h>
 
 #define NEW_ROOT "/newroot"
+#define DEFAULT_CHANNEL "virtio:dev.edera.agent.0"
+#define SETTLE_AFTER_MS 200 /* when nobody has asked by then, the rest of the boot waits no longer */
 
 static void put_file(struct agent *a, const char *path, const char *text)
 {
@@ -31,6 +33,28 @@ static void mount_one(struct agent *a, const char *type, const char *target, uns
 	mkdir(target, 0755);
 	if (mount(type, target, type, flags, options) < 0 && errno != EBUSY)
 		agent_warn(a, "cannot mount %s on '%s': %s", type, target, strerror(errno));
+}
+
+static void make_link(struct agent *a, const char *to, const char *path)
+{
+	if (symlink(to, path) < 0 && errno != EEXIST)
+		agent_warn(a, "cannot make '%s': %s", path, strerror(errno));
+}
+
+/* Value of a word KEY=VALUE on the kernel's command line; the last one counts. */
+static const char *kernel_option(const char *key)
+{
+	static struct buf line;
+	const char *found = NULL;
+	size_t n = strlen(key);
+	char *save = NULL;
+
+	if (path_read_file("/proc/cmdline", 64 << 10, &line, NULL) || !line.data)
+		return NULL;
+	for (char *w = strtok_r((char *)line.data, " \n", &save); w; w = strtok_r(NULL, " \n", &save))
+		if (!strncmp(w, key, n) && w[n] == '=')
+			found = w + n + 1;
+	return found;
 }
 
 /* ---- the root ---- */
@@ -81,7 +105,7 @@ static int remove_entry(const char *path, const struct stat *st, int type, struc
 }
 
 /* The initramfs cannot be pivoted away from, which is what crun does in every container; a tmpfs can. */
-static void move_root(struct agent *a)
+static void copy_root(struct agent *a)
 {
 	mkdir(NEW_ROOT, 0755);
 	if (mount("tmpfs", NEW_ROOT, "tmpfs", 0, "mode=0755") < 0 || nftw("/", copy_entry, 16, FTW_PHYS | FTW_MOUNT) != 0) {
@@ -89,6 +113,19 @@ static void move_root(struct agent *a)
 		return;
 	}
 	nftw("/", remove_entry, 16, FTW_PHYS | FTW_MOUNT | FTW_DEPTH); /* its memory is the zone's */
+}
+
+static void move_root(struct agent *a)
+{
+	static const char *const mounts[] = { "/proc", "/sys", "/dev" };
+	char to[64];
+
+	for (size_t i = 0; i < ARRAY_SIZE(mounts); i++) {
+		snprintf(to, sizeof to, NEW_ROOT "%s", mounts[i]);
+		mkdir(to, 0755); /* what is mounted on was not copied */
+		if (mount(mounts[i], to, NULL, MS_MOVE, NULL) < 0)
+			agent_warn(a, "cannot move '%s' to the new root: %s", mounts[i], strerror(errno));
+	}
 	if (chdir(NEW_ROOT) < 0 || mount(".", "/", NULL, MS_MOVE, NULL) < 0 || chroot(".") < 0 || chdir("/") < 0)
 		agent_warn(a, "cannot move the root to a tmpfs: %s", strerror(errno));
 }
@@ -107,31 +144,126 @@ static void loopback_up(struct agent *a)
 		agent_warn(a, "cannot bring the loopback interface up: %s", strerror(errno));
 }
 
-/* As far as the modules that the channel needs. */
-void boot_early(struct agent *a)
+/* ---- first: as little as the channel needs ---- */
+
+static unsigned modules_loaded;
+
+static bool channel_there(const char *name)
 {
-	modules_load_early(a);
-	move_root(a);
+	char path[PATH_CAP];
+
+	return !strncmp(name, "hvc", 3) && !path_format(path, NULL, "/dev/%s", name) && access(path, F_OK) == 0;
+}
+
+void boot_first(struct agent *a)
+{
+	setpriority(PRIO_PROCESS, 0, -10);
 	mount_one(a, "proc", "/proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, NULL);
 	mount_one(a, "sysfs", "/sys", MS_NOSUID | MS_NODEV | MS_NOEXEC, NULL);
 	mount_one(a, "devtmpfs", "/dev", MS_NOSUID, NULL);
-	setpriority(PRIO_PROCESS, 0, -10);
 	put_file(a, "/proc/self/oom_score_adj", "-1000");
+	a->channel_name = kernel_option("edera.agent");
+	if (!a->channel_name)
+		a->channel_name = DEFAULT_CHANNEL;
+	if (!channel_there(a->channel_name))
+		modules_loaded = modules_load_early(a, 0, "virtio_console.");
 }
 
-void boot_late(struct agent *a)
+/* ---- then, while the host is already answered: the rest, most of it in a child ---- */
+
+static struct {
+	struct agent *a;
+	uv_timer_t timer;
+	int report; /* what the child could not do */
+	bool begun;
+} settling;
+
+int boot_settle(unsigned first_module)
 {
+	static struct agent a;
+
+	setpriority(PRIO_PROCESS, 0, 5);
+	modules_load_early(&a, first_module, NULL);
+	copy_root(&a);
+	for (size_t i = 0; i < a.n_warnings; i++)
+		puts(a.warnings[i]);
+	return 0;
+}
+
+static void take_report(struct agent *a)
+{
+	char text[8192], *save = NULL;
+	ssize_t n = read(settling.report, text, sizeof text - 1);
+
+	close(settling.report);
+	text[n > 0 ? n : 0] = 0;
+	for (char *line = strtok_r(text, "\n", &save); line; line = strtok_r(NULL, "\n", &save))
+		agent_warn(a, "%s", line);
+}
+
+static void on_settled(void *user, int status)
+{
+	struct agent *a = user;
+
+	take_report(a);
+	move_root(a);
 	mount_one(a, "devpts", "/dev/pts", MS_NOSUID | MS_NOEXEC, "mode=0620,gid=5,ptmxmode=0666");
 	mount_one(a, "tmpfs", "/dev/shm", MS_NOSUID | MS_NODEV, "mode=1777");
 	mount_one(a, "tmpfs", "/run", MS_NOSUID | MS_NODEV, "mode=0755");
 	mount_one(a, "tmpfs", "/tmp", MS_NOSUID | MS_NODEV, "mode=1777");
 	mount_one(a, "cgroup2", "/sys/fs/cgroup", MS_NOSUID | MS_NODEV | MS_NOEXEC, "nsdelegate");
-	symlink("/proc/self/fd", "/dev/fd");
-	symlink("/proc/self/fd/0", "/dev/stdin");
-	symlink("/proc/self/fd/1", "/dev/stdout");
-	symlink("/proc/self/fd/2", "/dev/stderr");
+	make_link(a, "/proc/self/fd", "/dev/fd");
+	make_link(a, "/proc/self/fd/0", "/dev/stdin");
+	make_link(a, "/proc/self/fd/1", "/dev/stdout");
+	make_link(a, "/proc/self/fd/2", "/dev/stderr");
+	mkdir(a->state_dir, 0700);
 	cgroup_setup(a);
 	loopback_up(a);
 	if (sethostname("zone", 4) < 0)
 		agent_warn(a, "cannot set the host name: %s", strerror(errno));
+	service_settled(a);
+}
+
+static void settle(struct agent *a)
+{
+	char number[16];
+	const char *argv[] = { "/init", "--settle", number, NULL }, *env[] = { NULL };
+	struct child child = { .argv = argv, .envp = env, .fds = { -1, -1, 2 }, .helper = true };
+	struct edera_error err = EDERA_ERROR_INIT;
+	int report[2];
+	pid_t pid;
+
+	snprintf(number, sizeof number, "%u", modules_loaded);
+	if (pipe2(report, O_CLOEXEC | O_NONBLOCK) < 0) {
+		agent_warn(a, "cannot finish the boot: %s", strerror(errno));
+		return;
+	}
+	settling.report = report[0];
+	child.fds[1] = report[1];
+	if (child_start(&child, &pid, &err))
+		agent_warn(a, "cannot finish the boot: %s", err.msg);
+	else
+		reaper_watch(pid, on_settled, a);
+	close(report[1]);
+}
+
+void boot_continue(struct agent *a)
+{
+	if (!a->init || settling.begun)
+		return;
+	settling.begun = true;
+	uv_timer_stop(&settling.timer);
+	settle(a);
+}
+
+static void on_late(uv_timer_t *t)
+{
+	boot_continue(settling.a);
+}
+
+void boot_later(struct agent *a)
+{
+	settling.a = a;
+	uv_timer_init(a->loop, &settling.timer);
+	uv_timer_start(&settling.timer, on_late, SETTLE_AFTER_MS, 0);
 }

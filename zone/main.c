@@ -19,7 +19,6 @@
 #include <time.h>
 #include <unistd.h>
 
-#define DEFAULT_CHANNEL "virtio:dev.edera.agent.0"
 #define MAX_WARNINGS 64
 
 void agent_warn(struct agent *a, const char *fmt, ...)
@@ -46,28 +45,12 @@ bool agent_valid_id(const char *id)
 	return n && n < ID_CAP && !id[n] && *id != '.' && *id != '-';
 }
 
-static uint64_t now_ms(void)
+uint64_t now_ms(void)
 {
 	struct timespec ts;
 
 	clock_gettime(CLOCK_MONOTONIC, &ts);
 	return (uint64_t)ts.tv_sec * 1000 + (uint64_t)ts.tv_nsec / 1000000;
-}
-
-/* Value of a word KEY=VALUE on the kernel's command line; the last one counts. */
-static const char *kernel_option(const char *key)
-{
-	static struct buf line;
-	const char *found = NULL;
-	size_t n = strlen(key);
-	char *save = NULL;
-
-	if (path_read_file("/proc/cmdline", 64 << 10, &line, NULL) || !line.data)
-		return NULL;
-	for (char *w = strtok_r((char *)line.data, " \n", &save); w; w = strtok_r(NULL, " \n", &save))
-		if (!strncmp(w, key, n) && w[n] == '=')
-			found = w + n + 1;
-	return found;
 }
 
 static void usage(FILE *to)
@@ -148,7 +131,11 @@ static int serve(struct agent *a, uint64_t started)
 	term.data = a;
 	if (!a->init)
 		uv_signal_start(&term, on_terminate, SIGTERM);
-	a->boot_ms = now_ms() - started;
+	a->started_ms = started;
+	if (a->init)
+		boot_later(a);
+	else
+		service_settled(a);
 	uv_run(&loop, UV_RUN_DEFAULT);
 	return 0;
 }
@@ -160,6 +147,8 @@ int main(int argc, char **argv)
 	int r;
 
 	umask(022);
+	if (argc == 3 && !strcmp(argv[1], "--settle"))
+		return boot_settle((unsigned)atoi(argv[2]));
 	/* As init the arguments are words of the kernel's command line that it did not know. */
 	a.init = getpid() == 1 && !(argc > 1 && !strncmp(argv[1], "--", 2));
 	if (!a.init) {
@@ -171,12 +160,7 @@ int main(int argc, char **argv)
 	}
 	strcpy(a.state_dir, "/run/edera");
 	fcntl(2, F_SETFL, O_NONBLOCK); /* a console nobody reads must not hold us */
-	boot_early(&a);
-	boot_late(&a);
-	mkdir(a.state_dir, 0700);
-	a.channel_name = kernel_option("edera.agent");
-	if (!a.channel_name)
-		a.channel_name = DEFAULT_CHANNEL;
+	boot_first(&a);
 	serve(&a, started);
 	reboot(RB_POWER_OFF); /* an init that returns is a panic */
 	return 1;

@@ -3,7 +3,6 @@
 #include "agent.h"
 
 #include "base/cleanup.h"
-#include "base/text.h"
 #include <fcntl.h>
 #include <string.h>
 #include <sys/syscall.h>
@@ -23,14 +22,20 @@ static void load(struct agent *a, const char *name)
 		agent_warn(a, "cannot load the kernel module '%s': %s", path, strerror(errno));
 }
 
-void modules_load_early(struct agent *a)
+unsigned modules_load_early(struct agent *a, unsigned first, const char *until)
 {
 	_buf_ struct buf list = BUF_INIT;
 	char *save = NULL;
+	unsigned n = 0;
 
 	if (path_read_file(EARLY "/modules.list", 1 << 20, &list, NULL) || !list.data)
-		return; /* a kernel with everything built in has none */
-	for (char *line = strtok_r((char *)list.data, "\n", &save); line; line = strtok_r(NULL, "\n", &save))
-		if (*line && *line != '#')
-			load(a, line);
+		return 0; /* a kernel with everything built in has none */
+	for (char *line = strtok_r((char *)list.data, "\n", &save); line; line = strtok_r(NULL, "\n", &save)) {
+		if (*line == '#' || n++ < first)
+			continue;
+		load(a, line);
+		if (until && strstr(line, until))
+			break;
+	}
+	return n;
 }

@@ -28,6 +28,8 @@ static void status(struct agent *a, const ProtobufCMessage *m, struct caller fro
 	Edera__Agent__V1__StatusReply r = EDERA__AGENT__V1__STATUS_REPLY__INIT;
 	struct utsname u;
 
+	if (!a->boot_ms)
+		a->boot_ms = now_ms() - a->started_ms;
 	uname(&u);
 	r.version = (char *)PACKAGE_VERSION;
 	r.instance = a->instance;
@@ -49,26 +51,67 @@ static void shutdown_zone(struct agent *a, const ProtobufCMessage *m, struct cal
 	agent_shutdown(a, r->grace_ms, r->reboot);
 }
 
-static const struct {
+static const struct method {
 	const char *name;
 	void (*serve)(struct agent *, const ProtobufCMessage *, struct caller);
+	bool waits; /* until the boot is over */
 } methods[] = {
-	{ "Status", status },
-	{ "Configure", configure },
-	{ "Metrics", metrics_reply },
-	{ "List", workload_list },
-	{ "CreateWorkload", workload_create },
-	{ "StartWorkload", workload_start },
-	{ "DeleteWorkload", workload_delete },
-	{ "Exec", process_exec },
-	{ "Read", process_read },
-	{ "Write", process_write },
-	{ "Resize", process_resize },
-	{ "Signal", process_signal },
-	{ "Wait", process_wait },
-	{ "Release", process_release },
-	{ "Shutdown", shutdown_zone },
+	{ "Status", status, false },
+	{ "Configure", configure, true },
+	{ "Metrics", metrics_reply, false },
+	{ "List", workload_list, false },
+	{ "CreateWorkload", workload_create, true },
+	{ "StartWorkload", workload_start, false },
+	{ "DeleteWorkload", workload_delete, false },
+	{ "Exec", process_exec, true },
+	{ "Read", process_read, false },
+	{ "Write", process_write, false },
+	{ "Resize", process_resize, false },
+	{ "Signal", process_signal, false },
+	{ "Wait", process_wait, false },
+	{ "Release", process_release, false },
+	{ "Shutdown", shutdown_zone, false },
 };
+
+/* ---- calls that came before the boot was over, in order ---- */
+
+struct early {
+	struct early *next;
+	const struct method *method;
+	struct caller from;
+	ProtobufCMessage *m;
+};
+
+static struct early *early, **early_end = &early;
+
+static bool keep_early(const struct method *method, struct caller from, ProtobufCMessage *m)
+{
+	struct early *e = calloc(1, sizeof *e);
+
+	if (!e)
+		return false;
+	e->method = method;
+	e->from = from;
+	e->m = m;
+	*early_end = e;
+	early_end = &e->next;
+	return true;
+}
+
+void service_settled(struct agent *a)
+{
+	a->settled = true;
+	while (early) {
+		struct early *e = early;
+
+		early = e->next;
+		if (e->from.epoch == a->epoch)
+			e->method->serve(a, e->m, e->from);
+		protobuf_c_message_free_unpacked(e->m, NULL);
+		free(e);
+	}
+	early_end = &early;
+}
 
 static void on_request(void *user, struct ttrpc_conn *conn, const struct ttrpc_request *q)
 {
@@ -86,10 +129,11 @@ static void on_request(void *user, struct ttrpc_conn *conn, const struct ttrpc_r
 			continue;
 		if (rpc_msg_unpack(d->input, q->payload, q->payload_len, NULL, &m, &err)) {
 			caller_fail(a, from, &err);
-		} else {
+		} else if (a->settled || !methods[i].waits || !keep_early(&methods[i], from, m)) {
 			methods[i].serve(a, m, from);
 			protobuf_c_message_free_unpacked(m, NULL);
 		}
+		boot_continue(a);
 		return;
 	}
 	ttrpc_conn_reply_error(conn, q->stream, RPC_UNIMPLEMENTED, "this agent does not know that method");
