@@ -25,7 +25,8 @@ for round in 1 2 3; do
 		"$(protect workload list --output json | jq -r '.[] | select(.spec.name == "count") | .status.state')"
 done
 
-sleep 0.5
+sofar=$(protect workload logs count | wc -l)
+works "output goes on" wait_until 20 eval '[ "$(protect workload logs count | wc -l)" -gt $((sofar + 20)) ]'
 protect workload logs count >"$work/lines"
 tr -d '\r' <"$work/lines" | awk '$1 != "line" || $2 != NR - 1 { print "at line " NR ": " $0; exit 1 }' >"$work/gap" &&
 	ok "no line of the workload's output is lost or doubled ($(wc -l <"$work/lines") lines)" || bad "output has a gap: $(cat "$work/gap")"

@@ -6,18 +6,21 @@ registry_start
 config_write
 daemon_start || exit
 
+# Every other time the launch does not wait for the destruction to be over.
 times=()
 for round in 1 2 3 4 5 6 7 8 9 10; do
 	works "launch $round" launch again || break
-	same "zone $round answers" "$(("$round" + 1))" "$(in_zone again expr "$round" + 1)"
+	same "zone $round answers" "$((round + 1))" "$(in_zone again expr "$round" + 1)"
+	wait=(--wait)
+	[ $((round % 2)) = 0 ] || wait=()
 	start=$(milliseconds)
-	works "destroy $round" protect zone destroy again
-	times+=($(($(milliseconds) - start)))
+	works "destroy $round" protect zone destroy "${wait[@]}" again
+	[ ${#wait[@]} = 0 ] || times+=($(($(milliseconds) - start)))
 done
 half=$(median "${times[@]}")
 if [ "$half" -lt 500 ]; then ok "destroy takes $half ms at the median (${times[*]})"; else bad "destroy takes $half ms at the median (${times[*]})"; fi
 works "no virtual machine is left" wait_until 5 eval '[ -z "$(machines)" ]'
-same "zones listed at the end" "" "$(zone_names)"
+works "no zone is listed" wait_until 5 eval '[ -z "$(zone_names)" ]'
 
 works "two zones at once" eval 'launch a & first=$!; launch b && wait $first'
 works "both answer" eval '[ "$(in_zone a echo x)$(in_zone b echo y)" = xy ]'
