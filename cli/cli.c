@@ -146,7 +146,7 @@ int cli_call(struct cli *cli, enum service service, const char *method, const vo
 
 	if (r)
 		return r;
-	r = grpc_client_unary(cli->client, cli_service(service), method, request, 0, &reply, &status, &why);
+	r = grpc_client_unary(cli->client, cli_service(service), method, request, cli->timeout_ms, &reply, &status, &why);
 	if (r)
 		return cli_status_error(err, status, method, why.msg);
 	if (ret)
@@ -199,7 +199,7 @@ int cli_collect(struct cli *cli, enum service service, const char *method, const
 
 	if (r)
 		return r;
-	s = grpc_client_open(cli->client, cli_service(service), method, 0, &ops, &c);
+	s = grpc_client_open(cli->client, cli_service(service), method, cli->timeout_ms, &ops, &c);
 	if (!s)
 		return err_set(err, -ENOMEM, "cannot open a call to the daemon");
 	grpc_stream_send(s, request);

@@ -18,6 +18,7 @@
 
 struct cli {
 	const struct command *root;
+	uint64_t timeout_ms;    /* of calls; 0: none */
 	const char *connection; /* what --connection or the environment says, or NULL */
 	uv_loop_t loop;
 	bool loop_ready;

@@ -206,6 +206,7 @@ static int run(struct cli *cli, const void *args, const struct strings *operands
 {
 	struct buf out _buf_ = BUF_INIT;
 
+	cli->timeout_ms = 1000; /* a shell's prompt waits for this */
 	complete(cli, operands, &out);
 	cli_print(&out);
 	return 0;

@@ -5,10 +5,12 @@
 #include "cli/help.h"
 #include "cli/tree.h"
 
+#include <fcntl.h>
 #include <locale.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <unistd.h>
 
 static size_t help_width(FILE *f)
 {
@@ -27,6 +29,14 @@ static void rewrite_help(int argc, char **argv)
 	for (int i = 1; i + 1 < argc; i++)
 		argv[i] = argv[i + 1];
 	argv[argc - 1] = (char *)"--help";
+}
+
+/* A descriptor of ours in the place of stdin, stdout or stderr would be read from or written to as if it were that. */
+static void fill_stdio(void)
+{
+	for (int fd = 0; fd < 3; fd++)
+		if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", O_RDWR) != fd)
+			_exit(1);
 }
 
 static int run(struct cli *cli, const struct parsed *p)
@@ -48,6 +58,7 @@ int main(int argc, char **argv)
 	struct parsed p;
 	int r;
 
+	fill_stdio();
 	/* Output is UTF-8 whatever the locale; the width of characters is all that is asked of it. */
 	if (!setlocale(LC_CTYPE, "C.UTF-8"))
 		setlocale(LC_CTYPE, "");

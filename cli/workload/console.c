@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli/workload/console.h"
 #include "cli/alloc.h"
+#include "cli/interrupt.h"
 #include "cli/pump.h"
 #include "cli/wait.h"
 #include "cli/workload/workload.h"
 
+#include <signal.h>
 #include <unistd.h>
 
 typedef Protect__Control__V1__WorkloadConsoleRequest Request;
@@ -106,6 +108,9 @@ int console_run(struct console *c, struct edera_error *err)
 
 	if (r)
 		return r;
+	/* A terminal that goes away leaves a workload running, as Ctrl+] does. */
+	if (result.end == PUMP_SIGNAL && result.value == SIGHUP)
+		interrupts_done(c->cli);
 	if (result.end == PUMP_SIGNAL)
 		return 128 + result.value;
 	if (result.end == PUMP_DETACHED) {

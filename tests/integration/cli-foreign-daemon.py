@@ -242,6 +242,14 @@ def interrupts_test():
     p.communicate(timeout=10)
     same("Ctrl-C of it: exit status", 130, p.returncode)
     check("and it is destroyed", not daemon.workloads, daemon.workloads)
+    p = subprocess.Popen([PROTECT, "workload", "launch", "--zone", "z", "--name", "kept", "-a", "img", "sleep", "100"], env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    until(lambda: [w for w in daemon.workloads.values() if w.status.state == common.WORKLOAD_STATE_RUNNING])
+    time.sleep(0.2)
+    p.send_signal(signal.SIGHUP)
+    p.communicate(timeout=10)
+    same("a terminal that goes away: exit status", 129, p.returncode)
+    same("and the workload goes on", ["kept"], [w.spec.name for w in daemon.workloads.values()])
+    run("workload", "destroy", "kept")
     daemon.zones = keep
 
 
@@ -252,6 +260,10 @@ def exec_test():
     same("exec: output, errors, exit status", (42, b"a b\n/\n", b"bad\n"), (r.returncode, r.stdout, r.stderr))
     same("exec: stdin", b"abc", run("zone", "exec", "z", "cat", stdin=b"abc").stdout)
     same("exec: what looks like an option is the command's", b"-t --help\n", run("zone", "exec", "z", "echo", "-t", "--help").stdout)
+    p = subprocess.run(["bash", "-c", 'exec "$0" zone exec z cat <&-', PROTECT], env=env, capture_output=True, timeout=10)
+    same("exec: stdin closed", (0, b"", b""), (p.returncode, p.stdout, p.stderr))
+    p = subprocess.run(["bash", "-c", 'exec "$0" zone exec z echo x >&- 2>&-', PROTECT], env=env, stdin=subprocess.DEVNULL, timeout=10)
+    same("exec: stdout and stderr closed", 0, p.returncode)
     r = run("zone", "exec", "z", "/nonexistent")
     check("exec: what cannot run", r.returncode == 1 and b"cannot run '/nonexistent'" in r.stderr, r)
     same("exec: killed", 137, run("zone", "exec", "z", "sh", "-c", "kill -9 $$").returncode)
