@@ -6,7 +6,7 @@
  * end it or take the whole client down.
  *
  * Bounds: a stream holds at most its window unread while paused and one message of GRPC_RECEIVE_MAX while a message arrives; a connection holds at most
- * H2_BUFFERED_MAX of both. Queued output is bounded by GRPC_SEND_MAX a stream and by H2_QUEUED_MAX and one message of each stream a connection,
+ * H2_BUFFERED_MAX of both. Queued output is bounded by GRPC_SEND_MAX a stream and by H2_QUEUED_MAX and one H2_SMALL_MESSAGE of each stream a connection,
  * frames waiting in nghttp2 by H2_FRAMES_MAX. */
 #ifndef RPC_H2_H
 #define RPC_H2_H
@@ -24,6 +24,7 @@
 #define H2_CONN_WINDOW (1 << 20)
 #define H2_BUFFERED_MAX (64u << 20)
 #define H2_QUEUED_MAX (64u << 20)
+#define H2_SMALL_MESSAGE (64u << 10) /* what a stream may always queue */
 #define H2_CROWDED_HIGH (16u << 10) /* instead of GRPC_SEND_HIGH when a quarter of H2_QUEUED_MAX is taken */
 #define H2_FRAMES_MAX 8192u
 #define H2_HEADER_LIST_MAX (16u << 10)

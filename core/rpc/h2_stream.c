@@ -266,13 +266,15 @@ int h2_stream_send(struct h2_stream *s, const ProtobufCMessage *m)
 	size_t len = protobuf_c_message_get_packed_size(m), total = PREFIX + len;
 	struct h2_conn *c = s->conn;
 	struct h2_chunk *chunk;
+	bool crowded;
 
 	if (total > GRPC_SEND_MAX)
 		return -EMSGSIZE;
-	/* One message is always taken, so that streams nobody reads cannot silence the others of their connection. */
-	if (s->queued && (s->queued + total > GRPC_SEND_MAX || c->queued + total > H2_QUEUED_MAX)) {
+	/* One message of usual size is always taken, so that streams nobody reads cannot silence the others of their connection. */
+	crowded = c->queued + total > H2_QUEUED_MAX && (s->queued || total > H2_SMALL_MESSAGE);
+	if (crowded || s->queued + total > GRPC_SEND_MAX) {
 		s->choked = true;
-		c->starved |= c->queued + total > H2_QUEUED_MAX;
+		c->starved |= crowded;
 		return -EAGAIN;
 	}
 	chunk = malloc(sizeof *chunk + total);

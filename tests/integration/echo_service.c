@@ -107,6 +107,8 @@ static void answer(struct echo *e)
 	if (send_reply(e, e->request))
 		grpc_call_finish(e->call, RPC_RESOURCE_EXHAUSTED, "the reply is too large");
 	grpc_call_finish(e->call, RPC_OK, NULL);
+	free(e->data); /* the call may stay for as long as its client does not read */
+	e->data = NULL;
 }
 
 static void on_delay(uv_timer_t *t) { answer(t->data); }
