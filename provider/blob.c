@@ -5,9 +5,21 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #define FIRST_PIECE 16 /* enough to tell how a blob is compressed */
+#define FREE_MAX 32    /* chunks kept for reuse */
+#define WINDOW 0.1     /* seconds over which waiting is judged */
+#define WAITING 0.3    /* part of it that counts as starving */
+
+static double now(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (double)ts.tv_sec + (double)ts.tv_nsec / 1e9;
+}
 
 void blob_pool_init(struct blob_pool *p, int spool_fd, uint64_t spool_max)
 {
@@ -63,6 +75,7 @@ static struct chunk *new_chunk(struct blob_pool *p)
 
 	if (c) {
 		p->free = c->next;
+		p->n_free--;
 	} else {
 		c = calloc(1, sizeof *c);
 		if (!c)
@@ -81,6 +94,11 @@ static struct chunk *new_chunk(struct blob_pool *p)
 
 static void recycle(struct blob_pool *p, struct chunk *c)
 {
+	if (p->n_free == FREE_MAX) {
+		free_chunk(c);
+		return;
+	}
+	p->n_free++;
 	c->next = p->free;
 	p->free = c;
 }
@@ -210,9 +228,16 @@ bool blob_has_room(struct blob *b)
 
 bool blob_starving(struct blob_pool *p)
 {
+	double t = now(), waited;
 	bool starving;
 
 	pthread_mutex_lock(&p->lock);
+	waited = p->waited + (p->wait_began > 0 ? t - p->wait_began : 0);
+	if (t - p->window_began >= WINDOW) {
+		p->starving = p->window_began > 0 && waited - p->window_waited > WAITING * (t - p->window_began);
+		p->window_began = t;
+		p->window_waited = waited;
+	}
 	starving = p->starving;
 	pthread_mutex_unlock(&p->lock);
 	return starving;
@@ -226,9 +251,16 @@ static bool ready(const struct blob *b)
 /* Reads a chunk back and gives its space in the file up. */
 static int unspool(struct blob_pool *p, struct chunk *c, struct edera_error *err)
 {
+	struct chunk *spare;
 	size_t got = 0;
 
-	c->data = malloc(BLOB_CHUNK_SIZE);
+	pthread_mutex_lock(&p->lock);
+	spare = new_chunk(p);
+	pthread_mutex_unlock(&p->lock);
+	if (spare) {
+		c->data = spare->data;
+		free(spare);
+	}
 	if (!c->data)
 		return err_errno(err, -ENOMEM, "cannot read the spool file");
 	while (got < c->len) {
@@ -260,10 +292,11 @@ int blob_take(struct blob *b, const uint8_t **ret, size_t *ret_len, struct edera
 		pthread_cond_signal(&p->drained);
 	}
 	while (!ready(b) && !b->ended && !p->aborted) {
-		p->starving = true;
+		p->wait_began = now();
 		pthread_cond_wait(&p->filled, &p->lock);
+		p->waited += now() - p->wait_began;
+		p->wait_began = 0;
 	}
-	p->starving = false;
 	c = b->first;
 	if (p->aborted || !c) {
 		pthread_mutex_unlock(&p->lock);

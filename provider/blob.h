@@ -25,9 +25,12 @@ struct blob_pool {
 	pthread_mutex_t lock;
 	pthread_cond_t filled, drained;
 	struct chunk *free;
+	unsigned n_free;
 	int spool_fd;      /* file, or -1 */
 	uint64_t spool_end, spool_max;
-	bool starving;     /* the taker waits for bytes */
+	/* How much of the time the taker waited for bytes, window by window. */
+	double waited, wait_began, window_began, window_waited;
+	bool starving;
 	bool aborted;
 	void (*wake)(void *user); /* called after memory was freed for a blob that had no room, without the lock */
 	void *user;
@@ -56,6 +59,7 @@ int blob_put(struct blob *, const void *data, size_t n, bool spool, struct edera
 int blob_put_wait(struct blob *, const void *data, size_t n, struct edera_error *);
 void blob_end(struct blob *);
 bool blob_has_room(struct blob *);
+/* The taker spends its time waiting: more bytes in flight would help. */
 bool blob_starving(struct blob_pool *);
 
 /* 1: a piece, valid until the next call (the first has at least 16 bytes unless the blob is shorter). 0: the end. */

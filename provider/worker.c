@@ -83,8 +83,6 @@ static int do_pull(const struct options *o)
 	struct stat st;
 	int r = pull_run(&p, o, &err);
 
-	if (!r && fsync(o->output_fd) < 0)
-		r = err_errno(&err, -errno, "cannot write the image");
 	if (!r && o->progress == PROGRESS_JSON) {
 		json_object *line = image_line("result", &p.image);
 		uint64_t bytes = o->format == FORMAT_DIRECTORY ? directory_size(o->output_fd) : fstat(o->output_fd, &st) == 0 ? (uint64_t)st.st_size : 0;

@@ -175,6 +175,8 @@ static int publish(struct store *s, struct place *p, uint32_t format, const stru
 		r = write_file(p, "config.json", o->config.data ? (void *)o->config.data : "", o->config.len, err);
 	if (!r && o->source_digest[0])
 		r = write_file(p, "source", o->source_digest, strlen(o->source_digest), err);
+	if (!r && fsync(p->out) < 0)
+		r = err_errno(err, -errno, "cannot write '%s'", p->dir);
 	if (r)
 		return r;
 	_close_ int dir = open(p->dir, O_DIRECTORY | O_RDONLY | O_CLOEXEC), images = open(s->images, O_DIRECTORY | O_RDONLY | O_CLOEXEC);
