@@ -58,8 +58,6 @@ int json_read(const void *text, size_t len, json_object **ret, struct edera_erro
 		return err_errno(err, -ENOMEM, "cannot read JSON");
 	json_tokener_set_flags(tok, JSON_TOKENER_VALIDATE_UTF8);
 	o = json_tokener_parse_ex(tok, text, (int)len);
-	if (!o && json_tokener_get_error(tok) == json_tokener_continue) /* a bare number ends only at the end of the text */
-		o = json_tokener_parse_ex(tok, "", 1);
 	if (!o || json_tokener_get_error(tok) != json_tokener_success)
 		r = err_set(err, -EBADMSG, "it is not JSON: %s", json_tokener_error_desc(json_tokener_get_error(tok)));
 	for (size_t i = json_tokener_get_parse_end(tok); !r && i < len; i++)

@@ -12,7 +12,7 @@
 static inline void json_put_ptr(json_object **o) { json_object_put(*o); }
 #define _json_ __attribute__((cleanup(json_put_ptr)))
 
-/* One whole value, of any type. */
+/* One whole object or array. */
 int json_read(const void *text, size_t len, json_object **ret, struct edera_error *);
 /* Members, or NULL / fallback where they are missing or of another type. Borrowed. */
 json_object *json_member(json_object *, const char *key, enum json_type);

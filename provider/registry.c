@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "registry.h"
+#include "headers.h"
 #include "io.h"
 #include "base/cleanup.h"
 #include "base/path.h"
@@ -27,22 +28,9 @@ double now_seconds(void)
 	return (double)ts.tv_sec + (double)ts.tv_nsec / 1e9;
 }
 
-/* Seconds, or a date. Some send "880us" and the like: that is no time worth waiting for. */
-static double parse_retry_after(const char *text)
-{
-	char *end;
-	unsigned long s = strtoul(text, &end, 10);
-	time_t date;
-
-	if (end != text)
-		return *end == 0 ? (double)s : 0;
-	date = curl_getdate(text, NULL);
-	return date == -1 || date < time(NULL) ? 0 : (double)(date - time(NULL));
-}
-
 double retry_delay(unsigned try, const char *retry_after)
 {
-	double s = retry_after && retry_after[0] ? parse_retry_after(retry_after) : 0;
+	double s = retry_after && retry_after[0] ? header_retry_after(retry_after) : 0;
 
 	if (s <= 0)
 		s = (double)(1u << (try > 5 ? 5 : try - 1)) * (0.75 + (double)(random() % 1000) / 2000);
@@ -199,30 +187,6 @@ static int registry_blob(struct source *s, const struct descriptor *d, struct bu
 	return rc;
 }
 
-/* The target of <...>; rel="next", whatever other parameters there are. */
-static bool next_link(const char *header, char *dst, size_t cap)
-{
-	const char *p = header;
-
-	while ((p = strchr(p, '<'))) {
-		const char *end = strchr(p, '>'), *stop;
-
-		if (!end)
-			return false;
-		for (stop = end + 1; *stop && *stop != ','; stop++)
-			if (*stop == '"')
-				while (stop[1] && *++stop != '"')
-					;
-		for (const char *q = end; q < stop; q++)
-			if ((!strncasecmp(q, "rel=next", 8) || !strncasecmp(q, "rel=\"next\"", 10)) && (size_t)(end - p) < cap) {
-				snprintf(dst, cap, "%.*s", (int)(end - p - 1), p + 1);
-				return true;
-			}
-		p = stop;
-	}
-	return false;
-}
-
 /* A link is followed only within the registry it came from. */
 static int join_url(const struct registry *r, const struct endpoint *e, const char *link, char ret[URL_MAX], struct edera_error *err)
 {
@@ -276,7 +240,7 @@ static int registry_tags(struct source *s, int (*tag)(void *, const char *), voi
 
 	while (!rc) {
 		rc = read_tags(&q.body, tag, user, &total, err);
-		if (rc || !next_link(q.link, link, sizeof link))
+		if (rc || !header_next_link(q.link, link, sizeof link))
 			break;
 		if (++pages > TAG_PAGES_MAX) {
 			rc = err_set(err, -E2BIG, "the list of tags of %s has more than %d pages", r->ref.image.repository, TAG_PAGES_MAX);

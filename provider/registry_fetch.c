@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Layers from a registry: several at a time, newest first, each taken up again where it was cut. */
 #include "registry.h"
+#include "headers.h"
 #include "base/text.h"
 
 #include <stdio.h>
@@ -27,14 +28,6 @@ struct transfer {
 	struct edera_error err;
 };
 
-/* "bytes 100-199/200" */
-static bool range_starts_at(const char *header, uint64_t at)
-{
-	unsigned long long from;
-
-	return sscanf(header, "bytes %llu-", &from) == 1 && from == at;
-}
-
 static int on_data(void *user, const uint8_t *data, size_t n)
 {
 	struct transfer *t = user;
@@ -43,7 +36,7 @@ static int on_data(void *user, const uint8_t *data, size_t n)
 	if (!t->checked) {
 		t->checked = true;
 		t->skip = t->q.status == 200 ? t->begin : 0;
-		if (t->q.status == 206 && !range_starts_at(t->q.content_range, t->begin))
+		if (t->q.status == 206 && !header_range_begins(t->q.content_range, t->begin))
 			return err_set(&t->err, -EPROTO, "the registry answered with another range of %s than was asked for", t->f->what->digest);
 	}
 	if (t->skip) {

@@ -5,7 +5,9 @@
 
 #include <CUnit/Basic.h>
 #include <dirent.h>
+#include <fcntl.h>
 #include <pthread.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -69,14 +71,15 @@ static int run_provider(void *core, const struct edera_call *call, const struct 
 		return 0;
 	}
 	if (has(run, "--format", "directory")) {
-		CU_ASSERT(mkdirat(run->output_fd, "kernel", 0700) == 0);
+		CU_ASSERT_EQUAL(mkdirat(run->output_fd, "kernel", 0700), 0);
 		_close_ int dir = openat(run->output_fd, "kernel", O_RDONLY | O_DIRECTORY);
 
 		write_at(dir, "image", provider.content);
-		if (provider.file && !strcmp(provider.file, "link"))
-			CU_ASSERT(symlinkat("/etc/passwd", dir, "metadata") == 0);
-		else if (provider.file)
+		if (provider.file && !strcmp(provider.file, "link")) {
+			CU_ASSERT_EQUAL(symlinkat("/etc/passwd", dir, "metadata"), 0);
+		} else if (provider.file) {
 			write_at(dir, provider.file, "x");
+		}
 	} else {
 		CU_ASSERT(write(run->output_fd, provider.content, strlen(provider.content)) > 0);
 	}
