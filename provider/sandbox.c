@@ -130,6 +130,13 @@ static int add_rules(scmp_filter_ctx f)
 	return r;
 }
 
+/* A sanitizer's run-time maps terabytes and makes calls of its own. */
+#ifdef PROTECT_SANITIZED
+#define SANITIZED true
+#else
+#define SANITIZED false
+#endif
+
 static int restrict_calls(bool *ret_done, struct edera_error *err)
 {
 	scmp_filter_ctx f = seccomp_init(SCMP_ACT_ERRNO(EPERM));
@@ -163,17 +170,14 @@ int sandbox_enter(const struct sandbox *s, char ret[64], struct edera_error *err
 	limit(RLIMIT_CORE, 0);
 	limit(RLIMIT_NOFILE, 256);
 	limit(RLIMIT_FSIZE, s->file_size);
-#ifndef PROTECT_SANITIZED
-	limit(RLIMIT_AS, s->memory);
-#endif
+	if (!SANITIZED)
+		limit(RLIMIT_AS, s->memory);
 	prctl(PR_SET_DUMPABLE, 0);
 	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
 		return err_errno(err, -errno, "cannot set up the sandbox");
 	r = restrict_files(s, &files, err);
-#ifndef PROTECT_SANITIZED /* whose run-time makes calls of its own */
-	if (!r)
+	if (!r && !SANITIZED)
 		r = restrict_calls(&calls, err);
-#endif
 	if (!r)
 		snprintf(ret, 64, "no_new_privs%s%s", files ? ",landlock" : "", calls ? ",seccomp" : "");
 	return r;
