@@ -130,7 +130,7 @@ static int add_rules(scmp_filter_ctx f)
 	return r;
 }
 
-/* A sanitizer's run-time maps terabytes and makes calls of its own. */
+/* A sanitizer's run-time maps terabytes, makes calls of its own, and looks for leaks as a debugger does. */
 #ifdef PROTECT_SANITIZED
 #define SANITIZED true
 #else
@@ -172,7 +172,8 @@ int sandbox_enter(const struct sandbox *s, char ret[64], struct edera_error *err
 	limit(RLIMIT_FSIZE, s->file_size);
 	if (!SANITIZED)
 		limit(RLIMIT_AS, s->memory);
-	prctl(PR_SET_DUMPABLE, 0);
+	if (!SANITIZED)
+		prctl(PR_SET_DUMPABLE, 0);
 	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
 		return err_errno(err, -errno, "cannot set up the sandbox");
 	r = restrict_files(s, &files, err);
