@@ -32,7 +32,7 @@ static struct json_object *parse(const char *json, size_t len, const char *type)
 struct tags {
 	const struct settings *settings;
 	char **list;
-	size_t n, unwanted;
+	size_t n;
 	bool answered, failed;
 };
 
@@ -107,7 +107,7 @@ bool inspect_parse(const char *json, size_t len, struct variant *ret)
 
 /* The inspections of one repository, shared by a few threads. */
 struct work {
-	const struct registry *g;
+	const struct edera_host *host;
 	const struct edera_call *call;
 	const char *repository;
 	char *const *tags;
@@ -140,11 +140,10 @@ static void inspect(struct work *w, const char *tag)
 	char ref[512];
 	const char *args[] = { "inspect", ref, NULL };
 	const struct edera_oci_run run = { .size = sizeof run, .args = args, .output_fd = -1, .spool_fd = -1, .line = on_inspect, .user = &a };
-	const struct edera_host *host = w->g->host;
 	int r;
 
 	snprintf(ref, sizeof ref, "%s:%s", w->repository, tag);
-	r = host->oci_run(host->core, w->call, &run, &err);
+	r = w->host->oci_run(w->host->core, w->call, &run, &err);
 	pthread_mutex_lock(&w->lock);
 	if (!r && a.is_kernel) {
 		snprintf(a.variant.tag, sizeof a.variant.tag, "%s", tag);
@@ -169,9 +168,9 @@ static void *inspector(void *user)
 	return NULL;
 }
 
-static void log_text(const struct registry *g, int priority, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+static void log_text(const struct edera_host *host, int priority, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 
-static void log_text(const struct registry *g, int priority, const char *fmt, ...)
+static void log_text(const struct edera_host *host, int priority, const char *fmt, ...)
 {
 	char text[1000];
 	va_list ap;
@@ -179,7 +178,7 @@ static void log_text(const struct registry *g, int priority, const char *fmt, ..
 	va_start(ap, fmt);
 	vsnprintf(text, sizeof text, fmt, ap);
 	va_end(ap);
-	g->host->log(g->host->core, priority, text);
+	host->log(host->core, priority, text);
 }
 
 static int inspect_all(struct work *w, struct edera_error *err)
@@ -198,28 +197,29 @@ static int inspect_all(struct work *w, struct edera_error *err)
 		return w->code;
 	}
 	if (w->failed)
-		log_text(w->g, EDERA_LOG_WARNING, "%zu of %zu tags of %s could not be inspected; the first: %s", w->failed, w->n, w->repository, w->first.msg);
+		log_text(w->host, EDERA_LOG_WARNING, "%zu of %zu tags of %s could not be inspected; the first: %s", w->failed, w->n, w->repository, w->first.msg);
 	return 0;
 }
 
-int fetch(const struct registry *g, const struct edera_call *call, const char *repository, struct catalog *ret, struct edera_error *err)
+int fetch(const struct edera_host *host, const struct settings *settings, const struct edera_call *call, const char *repository,
+	  struct catalog *ret, struct edera_error *err)
 {
 	const char *args[] = { "tags", repository, NULL };
-	struct tags tags = { .settings = &g->settings };
+	struct tags tags = { .settings = settings };
 	const struct edera_oci_run run = { .size = sizeof run, .args = args, .output_fd = -1, .spool_fd = -1, .line = on_tags, .user = &tags };
 	struct catalog found = { 0 };
-	struct work w = { .g = g, .call = call, .repository = repository, .catalog = &found, .lock = PTHREAD_MUTEX_INITIALIZER };
-	int r = g->host->oci_run(g->host->core, call, &run, err);
+	struct work w = { .host = host, .call = call, .repository = repository, .catalog = &found, .lock = PTHREAD_MUTEX_INITIALIZER };
+	int r = host->oci_run(host->core, call, &run, err);
 
 	if (!r && (!tags.answered || tags.failed))
 		r = err_set(err, tags.failed ? -ENOMEM : -EBADMSG, "the tags of %s did not come", repository);
 	if (!r) {
 		qsort(tags.list, tags.n, sizeof *tags.list, by_version);
-		if (tags.n > g->settings.max_tags)
-			log_text(g, EDERA_LOG_WARNING, "%s has %zu tags that match; only the newest %zu are looked at (plugin.registry.max-tags)", repository,
-				 tags.n, g->settings.max_tags);
+		if (tags.n > settings->max_tags)
+			log_text(host, EDERA_LOG_WARNING, "%s has %zu tags that match; only the newest %zu are looked at (plugin.registry.max-tags)",
+				 repository, tags.n, settings->max_tags);
 		w.tags = tags.list;
-		w.n = tags.n < g->settings.max_tags ? tags.n : g->settings.max_tags;
+		w.n = tags.n < settings->max_tags ? tags.n : settings->max_tags;
 		r = inspect_all(&w, err);
 	}
 	tags_free(&tags);

@@ -9,6 +9,8 @@
 
 void settings_free(struct settings *s)
 {
+	if (!s)
+		return;
 	for (size_t i = 0; i < s->n_repositories; i++) {
 		free(s->repositories[i].name);
 		catalog_free(&s->repositories[i].catalog);
@@ -17,7 +19,7 @@ void settings_free(struct settings *s)
 		free(s->tags[i]);
 	free(s->repositories);
 	free(s->tags);
-	*s = (struct settings){ 0 };
+	free(s);
 }
 
 /* "90s", "30m", "1h", "7d". */
@@ -60,29 +62,31 @@ static int copy_tags(const char *const *tags, size_t n, struct settings *s, stru
 	return s->n_tags < n || !s->tags ? err_errno(err, -ENOMEM, "cannot keep plugin.registry.tags") : 0;
 }
 
-int settings_read(const struct edera_host *host, const struct edera_conf *conf, struct settings *ret, struct edera_error *err)
+int settings_read(const struct edera_host *host, const struct edera_conf *conf, struct settings **ret, struct edera_error *err)
 {
 	int64_t max_tags = host->conf_int(conf, "max-tags");
+	struct settings *s = calloc(1, sizeof *s);
 	const char *const *items;
-	struct settings s = { 0 };
 	size_t n;
 	int r = 0;
 
+	if (!s)
+		return err_errno(err, -ENOMEM, "cannot keep the section plugin.registry");
 	if (max_tags < 1 || max_tags > MAX_TAGS)
 		r = err_set(err, -EINVAL, "plugin.registry.max-tags = %lld: expected a number from 1 to %d", (long long)max_tags, MAX_TAGS);
-	else if (parse_age(host->conf_str(conf, "refresh"), &s.refresh))
+	else if (parse_age(host->conf_str(conf, "refresh"), &s->refresh))
 		r = err_set(err, -EINVAL, "plugin.registry.refresh = \"%.40s\": expected an age as in \"30m\", \"1h\" or \"7d\"", host->conf_str(conf, "refresh"));
-	s.max_tags = (size_t)max_tags;
+	s->max_tags = (size_t)max_tags;
 	if (!r) {
 		n = host->conf_list(conf, "repositories", &items);
-		r = copy_repositories(items, n, &s, err);
+		r = copy_repositories(items, n, s, err);
 	}
 	if (!r) {
 		n = host->conf_list(conf, "tags", &items);
-		r = copy_tags(items, n, &s, err);
+		r = copy_tags(items, n, s, err);
 	}
 	if (r)
-		settings_free(&s);
+		settings_free(s);
 	else
 		*ret = s;
 	return r;

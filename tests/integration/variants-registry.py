@@ -12,6 +12,7 @@ import hashlib
 import json
 import os
 import shutil
+import socket
 import subprocess
 import sys
 import tempfile
@@ -214,6 +215,17 @@ def cases(work, rig_dir, registry):
     expect(sorted(b.run()), sorted(newer), "offline, the cache answers")
     expect("log 4 cannot look for kernel variants in" in b.log, True, "and the log says why")
     expect(time.monotonic() - start < 20, True, "without a long wait")
+    b.run("--refresh")
+    expect(sorted(b.run("--refresh")), sorted(newer), "a refresh that fails loses nothing")
+
+    # One that takes connections and says nothing.
+    host, port = registry.rsplit(":", 1)
+    with socket.create_server((host, int(port))):
+        start = time.monotonic()
+        expect(sorted(b.run()), sorted(newer), "with a silent registry, the cache answers")
+        waited = time.monotonic() - start
+        expect(4 < waited < 12, True, f"after a few seconds ({waited:.1f})")
+
     cache = f"{b.data}/cache/variants"
     for name in os.listdir(cache):
         with open(f"{cache}/{name}", "w") as f:

@@ -77,6 +77,8 @@ static int run(char **argv, uint32_t flags, struct edera_error *err)
 	if (!r) {
 		ops = p.provides->ops;
 		r = ops->list(inst, NULL, flags, print, NULL, err);
+		if (p.stop)
+			p.stop(inst);
 		if (p.fini)
 			p.fini(inst);
 	}
