@@ -42,25 +42,33 @@ static int add(void *user, const struct edera_variant *v)
 	return 0;
 }
 
+/* One source's variants, behind those of the sources before it. A source that fails is left out, and the log says so. */
+static int collect_from(const struct plugin_provider *p, const struct edera_call *call, uint32_t flags, struct variants *list, struct edera_error *err)
+{
+	struct edera_error why = EDERA_ERROR_INIT;
+	struct collect c = { list, p->name };
+	int r = PLUGIN_OP(p, struct edera_variant_source_ops, list)(p->inst, call, flags, add, &c, &why);
+
+	if (r == -ECANCELED || r == -ENOMEM)
+		return err_errno(err, r, "cannot list kernel variants");
+	if (r < 0)
+		log_warning("a kernel-variant source failed", "source", p->name, "error", why.msg, NULL);
+	return 0;
+}
+
 int variants_collect(const struct plugin_host *plugins, const struct edera_call *call, uint32_t flags, struct variants *ret, struct edera_error *err)
 {
 	struct variants list = { 0 };
 	const struct plugin_provider *p;
+	int r = 0;
 
-	for (size_t i = 0; (p = plugin_host_variant_source(plugins, i)); i++) {
-		struct edera_error why = EDERA_ERROR_INIT;
-		struct collect c = { &list, p->name };
-		int r = PLUGIN_OP(p, struct edera_variant_source_ops, list)(p->inst, call, flags, add, &c, &why);
-
-		if (r == -ECANCELED || r == -ENOMEM) {
-			variants_free(&list);
-			return err_errno(err, r, "cannot list kernel variants");
-		}
-		if (r < 0)
-			log_warning("a kernel-variant source failed", "source", p->name, "error", why.msg, NULL);
-	}
-	*ret = list;
-	return 0;
+	for (size_t i = 0; (p = plugin_host_variant_source(plugins, i)) && !r; i++)
+		r = collect_from(p, call, flags, &list, err);
+	if (r)
+		variants_free(&list);
+	else
+		*ret = list;
+	return r;
 }
 
 void variants_free(struct variants *l)
@@ -86,27 +94,43 @@ static char *pinned(const struct variant *v)
 	return buf_steal(&b);
 }
 
-int variants_reference(const struct plugin_host *plugins, const struct edera_call *call, const char *name, char **ret, struct edera_error *err)
+static const struct variant *find(const struct variants *list, const char *name)
+{
+	for (size_t i = 0; i < list->n; i++)
+		if (!strcmp(list->items[i].name, name))
+			return &list->items[i];
+	return NULL;
+}
+
+static int unknown_variant(const struct variants *list, const char *name, struct edera_error *err)
 {
 	_buf_ struct buf known = BUF_INIT;
-	struct variants list;
-	char *ref = NULL;
-	int r = variants_collect(plugins, call, 0, &list, err);
 
-	if (r)
-		return r;
-	for (size_t i = 0; i < list.n; i++) {
-		if (!strcmp(list.items[i].name, name)) {
-			ref = pinned(&list.items[i]);
-			break;
-		}
-		buf_printf(&known, "%s%s", known.len ? ", " : "", list.items[i].name);
-	}
-	variants_free(&list);
-	if (ref) {
-		*ret = ref;
-		return 0;
-	}
+	for (size_t i = 0; i < list->n; i++)
+		buf_printf(&known, "%s%s", i ? ", " : "", list->items[i].name);
 	return err_set(err, -ENOENT, "there is no kernel variant '%.63s'; %s%s%s", name, known.len ? "there are: " : "none is defined: add one to [zone.kernel-variants] in daemon.toml",
 		       known.len ? (char *)known.data : "", known.len ? " (`protect image list-kernel-variants`)" : "");
+}
+
+/* Sources are asked in order of precedence and no further than needed: one that is slow delays no launch that an earlier one can serve. */
+int variants_reference(const struct plugin_host *plugins, const struct edera_call *call, const char *name, char **ret, struct edera_error *err)
+{
+	const struct variant *found = NULL;
+	const struct plugin_provider *p;
+	struct variants list = { 0 };
+	char *ref = NULL;
+	int r = 0;
+
+	for (size_t i = 0; (p = plugin_host_variant_source(plugins, i)) && !r && !found; i++) {
+		r = collect_from(p, call, 0, &list, err);
+		found = r ? NULL : find(&list, name);
+	}
+	if (!r && !found)
+		r = unknown_variant(&list, name, err);
+	if (found && !(ref = pinned(found)))
+		r = err_errno(err, -ENOMEM, "cannot resolve the kernel variant '%.63s'", name);
+	variants_free(&list);
+	if (!r)
+		*ret = ref;
+	return r;
 }
