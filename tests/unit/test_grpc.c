@@ -14,7 +14,7 @@
 #include "rpc/grpc_text.h"
 
 #ifdef PROTECT_SANITIZED /* freed memory is kept for a while */
-#define RSS_SLACK_KIB (1 << 20)
+#define RSS_SLACK_KIB (512 << 10)
 #else
 #define RSS_SLACK_KIB (8 << 10)
 #endif
