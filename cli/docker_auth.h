@@ -4,17 +4,16 @@
 #ifndef CLI_DOCKER_AUTH_H
 #define CLI_DOCKER_AUTH_H
 
+#include <json-c/json.h>
 #include "protect/control/v1/common.pb-c.h"
 #include "base/error.h"
 
 struct docker_auth {
 	Protect__Control__V1__OciRegistryAuthentication message;
 	Protect__Control__V1__OciRegistryUsernamePassword pair;
-	char *first, *second; /* what the messages point to */
+	struct json_object *found; /* what the messages point into */
 };
 
-/* The registry's host (with port) in a reference: "docker.io" where none is named. "" for references that are not a registry's. */
-void docker_auth_host(const char *reference, char *dst, size_t size);
 /* 1 if credentials were found, 0 if there are none; a helper or a file that cannot be used is an error. */
 int docker_auth_find(const char *reference, struct docker_auth *ret, struct edera_error *);
 void docker_auth_free(struct docker_auth *);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "oci.h"
-#include "oci_auth.h"
+#include "base/oci_auth.h"
 #include "base/cleanup.h"
 #include "base/path.h"
 #include "base/reference.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Credentials as a client of the control socket hands them over. What comes out is an auth.json or nothing. */
 #include "base/cleanup.h"
-#include "oci_auth.h"
+#include "base/oci_auth.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -405,7 +405,7 @@ def credentials_test():
     same("a registry token", ("registry_token", "rt"), auth_of("tok.example/a")[0])
     same("of a host that is not named: none", (None, None), auth_of("quay.io/a/b")[0])
     same("of a name that only begins so: none", (None, None), auth_of("ghcr.io.evil.example/a/b")[0])
-    same("a helper", ("username_password", ("u", "s")), auth_of("helped.example/a", PATH=path)[0])
+    same("a helper", ("raw_basic_auth", "dTpz"), auth_of("helped.example/a", PATH=path)[0])
     same("a helper's token", ("identity_token", "t"), auth_of("token.example/a", PATH=path)[0])
     same("a helper that has none", ((None, None), b""), auth_of("none.example/a", PATH=path))
     got, err = auth_of("broken.example/a", PATH=path)
@@ -415,7 +415,7 @@ def credentials_test():
     write(work + "/other/config.json", '{"auths":{"ghcr.io":{"auth":"b3RoZXI6"}}}')
     same("DOCKER_CONFIG", ("raw_basic_auth", "b3RoZXI6"), auth_of("ghcr.io/a/b", DOCKER_CONFIG=work + "/other")[0])
     write(work + "/other/config.json", "no json")
-    check("a broken file is told of", b"docker's configuration" in auth_of("ghcr.io/a/b", DOCKER_CONFIG=work + "/other")[1])
+    check("a broken file is told of", b"is not in the form of Docker's config.json" in auth_of("ghcr.io/a/b", DOCKER_CONFIG=work + "/other")[1])
     shutil.rmtree(work + "/.docker")
 
 

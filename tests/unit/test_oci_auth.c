@@ -4,7 +4,7 @@
 
 #include "base/cleanup.h"
 #include "base/path.h"
-#include "oci_auth.h"
+#include "base/oci_auth.h"
 
 #include <string.h>
 #include <sys/stat.h>
@@ -123,6 +123,15 @@ static void helpers(void)
 	collects(&q, 0, "");
 	q.registry = "ghcr.io";
 	collects(&q, 0, "{\"auths\":{\"ghcr.io\":{\"identitytoken\":\"abc\"}}}");
+	put_helper("protect-sealed", "#!/bin/sh\necho the vault is sealed\nexit 3\n");
+	q.file = file("{\"credsStore\":\"protect-sealed\"}");
+	collects(&q, -EIO, "failed for ghcr.io: the vault is sealed");
+	put_helper("protect-env", "#!/bin/sh\necho '{\"Username\":\"u\",\"Secret\":\"'$WHO'\"}'\n");
+	q.file = file("{\"credsStore\":\"protect-env\"}");
+	q.helper_env = (const char *const[]){ "WHO=me", "PATH=/bin:/usr/bin", NULL };
+	collects(&q, 0, "{\"auths\":{\"ghcr.io\":{\"auth\":\"dTptZQ==\"}}}");
+	q.helper_path = "relative:/nonexistent";
+	collects(&q, -ENOENT, "docker-credential-protect-env is not installed");
 	q.helpers = false;
 	collects(&q, 0, "");
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "oci_auth.h"
+#include "base/oci_auth.h"
 #include "base/cleanup.h"
 #include "base/path.h"
 #include "base/spawn.h"
@@ -107,19 +107,26 @@ static struct json_object *entry_of(const char *user, const char *secret)
 
 static int find_helper(const struct oci_auth_request *q, const char *name, char path[PATH_CAP], struct edera_error *err)
 {
-	const char *dirs[] = { q->helper_dir ? q->helper_dir : "/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin" };
+	char standard[PATH_CAP];
+	const char *dirs = q->helper_path;
+	int r = 0;
 
 	if (!*name || strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-") != strlen(name))
 		return err_set(err, -EINVAL, "the credential helper's name '%.60s' is not allowed", name);
-	for (size_t i = 0; i < ARRAY_SIZE(dirs); i++) {
-		int r = path_format(path, err, "%s/docker-credential-%s", dirs[i], name);
-
-		if (r)
-			return r;
-		if (access(path, X_OK) == 0)
-			return 0;
+	if (!dirs) {
+		r = path_format(standard, err, "%s:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", q->helper_dir ? q->helper_dir : "");
+		dirs = standard;
 	}
-	return err_set(err, -ENOENT, "the credential helper docker-credential-%.60s is not installed", name);
+	while (!r && *dirs) {
+		size_t n = strcspn(dirs, ":");
+
+		if (*dirs == '/')
+			r = path_format(path, err, "%.*s/docker-credential-%s", (int)n, dirs, name);
+		if (!r && *dirs == '/' && access(path, X_OK) == 0)
+			return 0;
+		dirs += n + (dirs[n] == ':');
+	}
+	return r ? r : err_set(err, -ENOENT, "the credential helper docker-credential-%.60s is not installed", name);
 }
 
 /* Memory files rather than pipes: neither side can fill up and wait for the other. */
@@ -155,7 +162,7 @@ static int ask_helper(const struct oci_auth_request *q, const char *name, const 
 	out = in < 0 ? in : memory_file("", err);
 	if (out < 0)
 		return out;
-	r = spawn(&(struct edera_spawn){ .size = sizeof(struct edera_spawn), .argv = argv, .fds = (int[]){ in, out, -1 }, .n_fds = 3 }, &pidfd, &pid, err);
+	r = spawn(&(struct edera_spawn){ .size = sizeof(struct edera_spawn), .argv = argv, .envp = q->helper_env, .fds = (int[]){ in, out, -1 }, .n_fds = 3 }, &pidfd, &pid, err);
 	if (r)
 		return r;
 	clock_gettime(CLOCK_MONOTONIC, &now);
@@ -169,7 +176,9 @@ static int ask_helper(const struct oci_auth_request *q, const char *name, const 
 	answer->len = n > 0 ? (size_t)n : 0;
 	answer->data[answer->len] = 0;
 	/* "credentials not found" is how helpers say that there are none. */
-	return status ? -ENOENT : 0;
+	if (status && strstr((char *)answer->data, "not found"))
+		return -ENOENT;
+	return status ? err_set(err, -EIO, "the credential helper '%s' failed for %s: %.100s", path, server, (char *)answer->data) : 0;
 }
 
 static int add_from_helper(const struct oci_auth_request *q, const char *name, const char *server, struct json_object *to, struct edera_error *err)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Credentials for one run of the provider: of all that is known, only what concerns the registry that is named. */
-#ifndef CORE_OCI_AUTH_H
-#define CORE_OCI_AUTH_H
+/* Credentials for one registry, out of files in the form of Docker's config.json and the credential helpers they name: of all that is
+ * known, only what concerns that registry. */
+#ifndef BASE_OCI_AUTH_H
+#define BASE_OCI_AUTH_H
 
 #include <stdbool.h>
 #include "base/buf.h"
@@ -14,6 +15,8 @@ struct oci_auth_request {
 	const char *file;        /* the node's auth.json; it need not exist */
 	bool helpers;            /* run the credential helpers that the file names */
 	const char *helper_dir;  /* where they are looked for besides /usr/local/bin, /usr/bin and the like; NULL: nowhere */
+	const char *helper_path; /* where they are looked for instead, absolute directories joined by ':' as in PATH; NULL: see above */
+	const char *const *helper_env; /* their environment; NULL: a minimal one */
 };
 
 /* Appends {"auths":{...}} to ret, or nothing if there are no credentials for that registry. */
