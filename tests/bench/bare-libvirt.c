@@ -8,6 +8,7 @@
 #include "base/path.h"
 
 #include <libvirt/libvirt.h>
+#include <libvirt/virterror.h>
 #include <poll.h>
 #include <pthread.h>
 #include <string.h>
