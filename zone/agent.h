@@ -99,7 +99,6 @@ struct child {
 	const char *cwd;        /* NULL: / */
 	int fds[3];
 	bool tty;               /* fds[0] becomes the controlling terminal of a session of its own */
-	bool helper;            /* keeps the agent's protection: a tool of ours, not what somebody asked to run */
 	bool drop;              /* to uid, gid and groups */
 	uid_t uid;
 	gid_t gid;

@@ -81,7 +81,7 @@ static int copy_entry(const char *path, const struct stat *st, int type, struct 
 	char to[PATH_CAP], link[PATH_CAP];
 	ssize_t n;
 
-	if (!strcmp(path, "/") || !strncmp(path, NEW_ROOT, strlen(NEW_ROOT)) || !strncmp(path, "/edera/early/", 13))
+	if (!strcmp(path, "/") || !strncmp(path, NEW_ROOT, strlen(NEW_ROOT)) || !strncmp(path, "/edera", 6))
 		return 0;
 	if (path_format(to, NULL, "%s%s", NEW_ROOT, path))
 		return -1;
@@ -228,7 +228,7 @@ static void settle(struct agent *a)
 {
 	char number[16];
 	const char *argv[] = { "/init", "--settle", number, NULL }, *env[] = { NULL };
-	struct child child = { .argv = argv, .envp = env, .fds = { -1, -1, 2 }, .helper = true };
+	struct child child = { .argv = argv, .envp = env, .fds = { -1, -1, 2 } };
 	struct edera_error err = EDERA_ERROR_INIT;
 	int report[2];
 	pid_t pid;

@@ -24,8 +24,11 @@ static void put(const char *path, const char *text)
 	}
 }
 
+/* What a child that cannot be started tells its parent. */
+struct failure { int error, in_directory; };
+
 /* Runs between fork and exec, in a process of one thread. */
-static int prepare(const struct child *c)
+static int prepare(const struct child *c, struct failure *why)
 {
 	struct sigaction dfl = { .sa_handler = SIG_DFL };
 	char procs[PATH_CAP];
@@ -36,12 +39,11 @@ static int prepare(const struct child *c)
 	sigemptyset(&none);
 	sigprocmask(SIG_SETMASK, &none, NULL);
 	setsid();
-	if (!c->helper) {
-		put("/proc/self/oom_score_adj", "0");
-		setpriority(PRIO_PROCESS, 0, 0);
-		if (c->cgroup && !path_format(procs, NULL, "%s/cgroup.procs", c->cgroup))
-			put(procs, "0");
-	}
+	/* The agent's protection is its own: a container would inherit it from crun. */
+	put("/proc/self/oom_score_adj", "0");
+	setpriority(PRIO_PROCESS, 0, 0);
+	if (c->cgroup && !path_format(procs, NULL, "%s/cgroup.procs", c->cgroup))
+		put(procs, "0");
 	for (int i = 0; i < 3; i++) /* all three are above 2, see child_start */
 		if (dup2(c->fds[i], i) < 0)
 			return -1;
@@ -50,13 +52,13 @@ static int prepare(const struct child *c)
 		return -1;
 	if (c->drop && (setgroups(c->n_groups, c->groups) < 0 || setresgid(c->gid, c->gid, c->gid) < 0 || setresuid(c->uid, c->uid, c->uid) < 0))
 		return -1;
-	if (chdir(c->cwd ? c->cwd : "/") < 0)
-		return -1;
-	return 0;
+	why->in_directory = chdir(c->cwd ? c->cwd : "/") < 0;
+	return why->in_directory ? -1 : 0;
 }
 
 int child_start(const struct child *c, pid_t *ret, struct edera_error *err)
 {
+	struct failure why = { 0 };
 	struct child high = *c;
 	int p[2], e = 0;
 	ssize_t got;
@@ -77,12 +79,12 @@ int child_start(const struct child *c, pid_t *ret, struct edera_error *err)
 	}
 	pid = e ? -1 : fork();
 	if (pid == 0) {
-		if (!prepare(&high)) {
+		if (!prepare(&high, &why)) {
 			environ = (char **)c->envp;
 			execvp(c->argv[0], (char *const *)c->argv);
 		}
-		e = errno;
-		if (write(p[1], &e, sizeof e) < 0)
+		why.error = errno;
+		if (write(p[1], &why, sizeof why) < 0)
 			_exit(126);
 		_exit(127);
 	}
@@ -94,14 +96,16 @@ int child_start(const struct child *c, pid_t *ret, struct edera_error *err)
 			close(high.fds[i]);
 	if (pid > 0) {
 		do
-			got = read(p[0], &e, sizeof e);
+			got = read(p[0], &why, sizeof why);
 		while (got < 0 && errno == EINTR);
-		if (got == (ssize_t)sizeof e)
+		if (got == (ssize_t)sizeof why) {
 			waitpid(pid, NULL, 0);
-		else
-			e = 0;
+			e = why.error;
+		}
 	}
 	close(p[0]);
+	if (e && why.in_directory)
+		return err_errno(err, -e, "cannot start '%s' in the directory '%s'", c->argv[0], c->cwd ? c->cwd : "/");
 	if (e)
 		return err_errno(err, -e, "cannot start '%s'", c->argv[0]);
 	*ret = pid;

@@ -81,7 +81,7 @@ static void next_module(struct configuring *c)
 	pid_t pid;
 
 	while (c->a->init && c->module < c->q->n_modules) {
-		struct child child = { .argv = argv, .envp = env, .fds = { -1, 2, 2 }, .helper = true };
+		struct child child = { .argv = argv, .envp = env, .fds = { -1, 2, 2 } };
 
 		argv[n++] = c->q->modules[c->module];
 		for (size_t i = 0; i < c->q->n_module_parameters && n < ARRAY_SIZE(argv) - 1; i++)

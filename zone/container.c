@@ -157,6 +157,7 @@ static int add_process(json_object *config, const struct container_input *in, st
 	const Protect__Control__V1__ProcessSpec *s = in->q->process;
 	const char *cwd = s && *s->working_directory ? s->working_directory : *in->image->working_dir ? in->image->working_dir : "/";
 	json_object *process = add_object(config, "process"), *args = first_args(in, err), *limit;
+	int adj = 0;
 
 	if (!args)
 		return err->code;
@@ -170,12 +171,9 @@ static int add_process(json_object *config, const struct container_input *in, st
 	add_bool(process, "noNewPrivileges", sec && sec->no_new_privs);
 	if (capabilities_add(process, sec, in->q->capabilities_add, in->q->n_capabilities_add, err))
 		return err->code;
-	if (in->q->_oom_score_adj_case == EDERA__AGENT__V1__CREATE_WORKLOAD_REQUEST___OOM_SCORE_ADJ_OOM_SCORE_ADJ) {
-		int adj = in->q->oom_score_adj;
-
-		/* the lowest belongs to the agent */
-		add_number(process, "oomScoreAdj", adj < -998 ? -998 : adj > 1000 ? 1000 : adj);
-	}
+	if (in->q->_oom_score_adj_case == EDERA__AGENT__V1__CREATE_WORKLOAD_REQUEST___OOM_SCORE_ADJ_OOM_SCORE_ADJ)
+		adj = in->q->oom_score_adj < -998 ? -998 : in->q->oom_score_adj > 1000 ? 1000 : in->q->oom_score_adj;
+	add_number(process, "oomScoreAdj", adj); /* the lowest belongs to the agent */
 	if (in->max_files) {
 		limit = json_object_new_object();
 		add_text(limit, "type", "RLIMIT_NOFILE");

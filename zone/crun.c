@@ -66,7 +66,7 @@ int crun_start(struct agent *a, const char *const *args, const int fds[3], crun_
 	static unsigned serial;
 	const char *argv[MAX_ARGS] = { "crun" };
 	char root[PATH_CAP], log[PATH_CAP];
-	struct child child = { .argv = argv, .envp = env, .fds = { fds[0], fds[1], fds[2] }, .helper = true };
+	struct child child = { .argv = argv, .envp = env, .fds = { fds[0], fds[1], fds[2] } };
 	struct job *j = calloc(1, sizeof *j);
 	size_t n = 1;
 	pid_t pid;
