@@ -117,9 +117,10 @@ static void build_args(struct run *r, const struct conf *c)
 		arg(r, r->asked->args[i]);
 }
 
-/* The registry of the operand, which is the last argument; "" for a local layout. */
+/* The registry of the operand, which is the last argument; "" for one that is none but on this machine. */
 static int registry_of(const struct edera_oci_run *asked, char dst[256], struct edera_error *err)
 {
+	static const char *const local[] = { "oci:", "oci-archive:", "docker-archive:" };
 	struct reference ref;
 	size_t n = 0;
 	int r;
@@ -129,8 +130,9 @@ static int registry_of(const struct edera_oci_run *asked, char dst[256], struct 
 	if (!n)
 		return err_set(err, -EINVAL, "protect-oci-provider is asked for nothing");
 	dst[0] = 0;
-	if (text_starts(asked->args[n - 1], "oci:"))
-		return 0;
+	for (size_t i = 0; i < ARRAY_SIZE(local); i++)
+		if (text_starts(asked->args[n - 1], local[i]))
+			return 0;
 	r = reference_parse(asked->args[n - 1], &ref, err);
 	if (!r)
 		strcpy(dst, ref.registry);

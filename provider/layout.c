@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* An OCI image layout directory as a source. */
-#include "source.h"
+/* Images on this machine: an OCI image layout as a directory or a tar file, and what `docker save` writes. */
+#include "archive.h"
+#include "docker_archive.h"
 #include "io.h"
+#include "source.h"
 #include "base/cleanup.h"
 
 #include <fcntl.h>
@@ -13,42 +15,110 @@
 
 struct layout {
 	struct source source;
-	struct origin ref;
-	int dir;
+	struct origin origin;
+	int fd;                         /* directory or archive */
+	struct archive_index *archive;  /* NULL for a directory */
+	struct docker_archive docker;
 	bool aborted;
 };
 
-static int open_blob(struct layout *l, const char *digest, struct edera_error *err)
-{
-	char path[DIGEST_MAX + 16];
-	const char *hex = strchr(digest, ':') + 1;
-	struct stat st;
+/* One file of it. */
+struct part {
 	int fd;
+	uint64_t offset, size;
+	bool owned;
+};
 
-	snprintf(path, sizeof path, "blobs/%.*s/%s", (int)(hex - digest - 1), digest, hex);
-	fd = openat(l->dir, path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
-	if (fd < 0)
-		return err_errno(err, -errno, "cannot open the blob %s of '%.200s'", digest, l->ref.file);
-	if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode)) {
-		close(fd);
-		return err_set(err, -EBADMSG, "the blob %s of '%.200s' is not a regular file", digest, l->ref.file);
+static void part_close(struct part *p)
+{
+	if (p->owned)
+		close(p->fd);
+}
+
+static int part_open(struct layout *l, const char *path, struct part *ret, struct edera_error *err)
+{
+	struct archive_file f;
+	struct stat st;
+
+	if (l->archive) {
+		if (archive_index_find(l->archive, path, &f))
+			return err_set(err, -ENOENT, "'%.200s' holds no file '%.150s'", l->origin.file, path);
+		*ret = (struct part){ .fd = l->fd, .offset = f.offset, .size = f.size };
+		return 0;
 	}
-	return fd;
+	ret->fd = openat(l->fd, path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+	if (ret->fd < 0)
+		return err_errno(err, -errno, "cannot open '%.200s/%.150s'", l->origin.file, path);
+	if (fstat(ret->fd, &st) < 0 || !S_ISREG(st.st_mode)) {
+		close(ret->fd);
+		return err_set(err, -EBADMSG, "'%.200s/%.150s' is not a regular file", l->origin.file, path);
+	}
+	(void)!posix_fadvise(ret->fd, 0, 0, POSIX_FADV_SEQUENTIAL);
+	*ret = (struct part){ .fd = ret->fd, .size = (uint64_t)st.st_size, .owned = true };
+	return 0;
+}
+
+/* Up to n bytes; 0 at the end. */
+static ssize_t part_read(struct part *p, void *to, size_t n)
+{
+	ssize_t got;
+
+	if (n > p->size)
+		n = (size_t)p->size;
+	do
+		got = n ? pread(p->fd, to, n, (off_t)p->offset) : 0;
+	while (got < 0 && errno == EINTR);
+	if (got < 0)
+		return -errno;
+	p->offset += (uint64_t)got;
+	p->size -= (uint64_t)got;
+	return got;
+}
+
+static int read_whole(struct layout *l, const char *path, size_t max, struct buf *ret, struct edera_error *err)
+{
+	_cleanup_(part_close) struct part p = { .fd = -1 };
+	_buf_ struct buf b = BUF_INIT;
+	int r = part_open(l, path, &p, err);
+
+	if (r)
+		return r;
+	if (p.size > max)
+		return err_set(err, -EFBIG, "'%.150s' in '%.200s' is larger than the %zu bytes allowed", path, l->origin.file, max);
+	if (buf_reserve(&b, (size_t)p.size))
+		return err_errno(err, -ENOMEM, "cannot read '%.200s'", path);
+	while (p.size > 0) {
+		ssize_t n = part_read(&p, b.data + b.len, (size_t)p.size);
+
+		if (n <= 0)
+			return err_errno(err, n < 0 ? (int)n : -EBADMSG, "cannot read '%.150s' in '%.200s'", path, l->origin.file);
+		b.len += (size_t)n;
+	}
+	b.data[b.len] = 0;
+	*ret = b;
+	b = (struct buf)BUF_INIT;
+	return 0;
+}
+
+static void blob_path(struct layout *l, const char *digest, char dst[4096])
+{
+	const char *hex = strchr(digest, ':') + 1;
+
+	if (!docker_archive_path(&l->docker, digest, dst))
+		snprintf(dst, 4096, "blobs/%.*s/%s", (int)(hex - digest - 1), digest, hex);
 }
 
 static int read_blob(struct layout *l, const char *digest, size_t max, struct buf *ret, struct edera_error *err)
 {
-	_close_ int fd = open_blob(l, digest, err);
-	char found[DIGEST_MAX];
+	char path[4096], found[DIGEST_MAX];
 	int r;
 
-	if (fd < 0)
-		return fd;
-	r = io_read_all(fd, max, ret, digest, err);
+	blob_path(l, digest, path);
+	r = read_whole(l, path, max, ret, err);
 	if (!r)
 		r = digest_of(ret->data, ret->len, digest, found, err);
 	if (!r && strcmp(found, digest))
-		r = err_set(err, -EBADMSG, "the blob %s of '%.150s' is damaged: its bytes have the digest %s", digest, l->ref.file, found);
+		r = err_set(err, -EBADMSG, "the blob %s of '%.150s' is damaged: its bytes have the digest %s", digest, l->origin.file, found);
 	return r;
 }
 
@@ -62,6 +132,7 @@ static int choose(struct layout *l, json_object *index, char ret[DIGEST_MAX], st
 {
 	json_object *list = json_member(index, "manifests", json_type_array), *found = NULL;
 	size_t n = list ? json_object_array_length(list) : 0;
+	const char *tag = l->origin.tag;
 	struct descriptor d;
 	int r;
 
@@ -70,17 +141,49 @@ static int choose(struct layout *l, json_object *index, char ret[DIGEST_MAX], st
 		const char *name = a ? json_text(a, "org.opencontainers.image.ref.name") : NULL;
 		const char *full = a ? json_text(a, "io.containerd.image.name") : NULL;
 
-		if (!l->ref.tag[0] ? n == 1 : (name && !strcmp(name, l->ref.tag)) || (full && !strcmp(full, l->ref.tag)))
+		if (!tag[0] ? n == 1 : (name && !strcmp(name, tag)) || (full && !strcmp(full, tag)))
 			found = e;
 	}
-	if (!found && !l->ref.tag[0])
-		return err_set(err, -ENOENT, "'%.200s' holds %zu images; name one by its tag, as in oci:DIR:TAG", l->ref.file, n);
+	if (!found && !tag[0])
+		return err_set(err, -ENOENT, "'%.200s' holds %zu images; name one by its tag, as in oci:DIR:TAG", l->origin.file, n);
 	if (!found)
-		return err_set(err, -ENOENT, "'%.200s' holds no image with the tag '%s'", l->ref.file, l->ref.tag);
+		return err_set(err, -ENOENT, "'%.200s' holds no image with the tag '%s'", l->origin.file, tag);
 	r = descriptor_parse(found, &d, err);
 	if (!r)
 		strcpy(ret, d.digest);
 	return r;
+}
+
+static int docker_manifest(struct layout *l, struct buf *ret, char ret_digest[DIGEST_MAX], struct edera_error *err)
+{
+	_buf_ struct buf list = BUF_INIT, config = BUF_INIT;
+	char path[4096];
+	int r = read_whole(l, "manifest.json", MANIFEST_MAX, &list, err);
+
+	if (!r)
+		r = docker_archive_choose(&l->docker, list.data, list.len, l->origin.name, path, err);
+	if (!r)
+		r = read_whole(l, path, CONFIG_MAX, &config, err);
+	if (!r)
+		r = docker_archive_config(&l->docker, path, &config, err);
+	for (uint32_t i = 0; !r && (r = docker_archive_next(&l->docker, i, path)) == 1; i++) {
+		_cleanup_(part_close) struct part p = { .fd = -1 };
+		uint8_t buffer[65536];
+		ssize_t n = 0;
+
+		r = part_open(l, path, &p, err);
+		if (!r)
+			r = docker_archive_layer_begin(&l->docker, i, p.size, err);
+		while (!r && (n = part_read(&p, buffer, sizeof buffer)) > 0)
+			r = docker_archive_layer_data(&l->docker, buffer, (size_t)n);
+		if (!r && n < 0)
+			r = err_errno(err, (int)n, "cannot read '%.150s' in '%.200s'", path, l->origin.file);
+		if (!r)
+			r = docker_archive_layer_end(&l->docker, i);
+	}
+	if (!r)
+		r = docker_archive_manifest(&l->docker, ret, err);
+	return r ? r : digest_of(ret->data, ret->len, "sha256:", ret_digest, err);
 }
 
 static int layout_manifest(struct source *s, const char *digest, struct buf *ret, char ret_digest[DIGEST_MAX], struct edera_error *err)
@@ -90,40 +193,38 @@ static int layout_manifest(struct source *s, const char *digest, struct buf *ret
 	_json_ json_object *index = NULL;
 	int r;
 
-	if (digest || l->ref.digest[0]) {
-		strcpy(ret_digest, digest ? digest : l->ref.digest);
+	if (digest || l->origin.digest[0]) {
+		strcpy(ret_digest, digest ? digest : l->origin.digest);
 		return read_blob(l, ret_digest, MANIFEST_MAX, ret, err);
 	}
-	_close_ int fd = openat(l->dir, "index.json", O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
-
-	if (fd < 0)
-		return err_errno(err, -errno, "'%.200s' is not an OCI image layout: cannot open index.json", l->ref.file);
-	r = io_read_all(fd, MANIFEST_MAX, &text, "index.json", err);
-	if (!r)
-		r = json_read(text.data, text.len, &index, err);
+	if (l->origin.kind == ORIGIN_DOCKER_ARCHIVE)
+		return docker_manifest(l, ret, ret_digest, err);
+	r = read_whole(l, "index.json", MANIFEST_MAX, &text, err);
+	if (r)
+		return err_wrap(err, "'%.200s' is not an OCI image layout", l->origin.file);
+	r = json_read(text.data, text.len, &index, err);
 	if (!r)
 		r = choose(l, index, ret_digest, err);
-	return r ? err_wrap(err, "oci:%.200s", l->ref.file) : read_blob(l, ret_digest, MANIFEST_MAX, ret, err);
+	return r ? err_wrap(err, "%.200s/index.json", l->origin.file) : read_blob(l, ret_digest, MANIFEST_MAX, ret, err);
 }
 
 static int fetch_one(struct layout *l, struct fetch *f, uint8_t *buffer, struct edera_error *err)
 {
-	_close_ int fd = open_blob(l, f->what->digest, err);
+	_cleanup_(part_close) struct part p = { .fd = -1 };
+	char path[4096];
 	int r;
 
-	if (fd < 0)
-		return fd;
-	r = fetch_begin(f, err);
-	(void)!posix_fadvise(fd, 0, 0, POSIX_FADV_SEQUENTIAL);
+	blob_path(l, f->what->digest, path);
+	r = part_open(l, path, &p, err);
+	if (!r)
+		r = fetch_begin(f, err);
 	while (!r) {
-		ssize_t n = read(fd, buffer, BLOB_CHUNK_SIZE);
+		ssize_t n = part_read(&p, buffer, BLOB_CHUNK_SIZE);
 
 		if (__atomic_load_n(&l->aborted, __ATOMIC_ACQUIRE))
 			return err_set(err, -ECANCELED, "the pull was ended");
-		if (n < 0 && errno == EINTR)
-			continue;
 		if (n < 0)
-			return err_errno(err, -errno, "cannot read the blob %s of '%.200s'", f->what->digest, l->ref.file);
+			return err_errno(err, (int)n, "cannot read the blob %s of '%.200s'", f->what->digest, l->origin.file);
 		if (n == 0)
 			return fetch_end(f, err);
 		r = fetch_put_wait(f, buffer, (size_t)n, err);
@@ -147,28 +248,37 @@ static void layout_abort(struct source *s) { __atomic_store_n(&((struct layout *
 
 static void layout_free(struct source *s)
 {
-	close(((struct layout *)s)->dir);
-	free(s);
+	struct layout *l = (struct layout *)s;
+
+	docker_archive_free(&l->docker);
+	archive_index_free(l->archive);
+	if (l->fd >= 0)
+		close(l->fd);
+	free(l);
 }
 
 static const struct source_ops layout_ops = {
 	.manifest = layout_manifest, .blob = layout_blob, .fetch = layout_fetch, .abort = layout_abort, .free = layout_free,
 };
 
-int source_layout_new(const struct origin *ref, const struct options *o, struct source **ret, struct edera_error *err)
+int source_layout_new(const struct origin *origin, const struct options *o, struct source **ret, struct edera_error *err)
 {
 	struct layout *l = calloc(1, sizeof *l);
+	bool dir = origin->kind == ORIGIN_LAYOUT;
+	int r = 0;
 
 	if (!l)
-		return err_errno(err, -ENOMEM, "cannot open '%.200s'", ref->file);
+		return err_errno(err, -ENOMEM, "cannot open '%.200s'", origin->file);
 	l->source.ops = &layout_ops;
-	l->ref = *ref;
-	l->dir = open(ref->file, O_DIRECTORY | O_RDONLY | O_CLOEXEC);
-	if (l->dir < 0) {
-		int e = -errno;
-
-		free(l);
-		return err_errno(err, e, "cannot open the image layout '%.300s'", ref->file);
+	l->origin = *origin;
+	l->fd = open(origin->file, (dir ? O_DIRECTORY : O_NONBLOCK) | O_RDONLY | O_CLOEXEC);
+	if (l->fd < 0)
+		r = err_errno(err, -errno, "cannot open the image %s '%.300s'", dir ? "layout" : "archive", origin->file);
+	else if (!dir)
+		r = archive_index_new(l->fd, origin->file, &l->archive, err);
+	if (r) {
+		layout_free(&l->source);
+		return r;
 	}
 	*ret = &l->source;
 	return 0;

@@ -5,14 +5,7 @@
 
 int source_new(const struct origin *ref, const struct options *o, struct source **ret, struct edera_error *err)
 {
-	switch (ref->kind) {
-	case ORIGIN_REGISTRY:
-		return source_registry_new(ref, o, ret, err);
-	case ORIGIN_LAYOUT:
-		return source_layout_new(ref, o, ret, err);
-	default:
-		return err_set(err, -ENOTSUP, "archives cannot be read yet");
-	}
+	return ref->kind == ORIGIN_REGISTRY ? source_registry_new(ref, o, ret, err) : source_layout_new(ref, o, ret, err);
 }
 
 int fetch_begin(struct fetch *f, struct edera_error *err)

@@ -46,6 +46,20 @@ void tar_free(struct tar *t)
 
 uint32_t tar_unknown_types(const struct tar *t) { return t->unknown; }
 
+uint64_t tar_offset(const struct tar *t) { return t->offset; }
+
+uint64_t tar_seek_over(struct tar *t, uint64_t at)
+{
+	uint64_t over;
+
+	if (t->meta.sparse || t->stored <= t->left)
+		return at;
+	over = t->stored - t->left;
+	t->offset += over;
+	t->stored -= over;
+	return at + over;
+}
+
 static int refill(struct tar *t, struct edera_error *err)
 {
 	int r;

@@ -166,4 +166,82 @@ def test_urls():
             assert other.asked() == []
 
 
+
+# --- archives
+def saved(folder, images):
+    """What docker save writes: images is a list of (tags, layers)."""
+    entries, files = [], {}
+    for tags, layers in images:
+        config = json.dumps(dict(os='linux', architecture='amd64', rootfs=dict(type='layers', diff_ids=[digest_of(l + END) for l in layers]))).encode()
+        name = hashlib.sha256(config).hexdigest() + '.json'
+        files[name] = config
+        paths = []
+        for l in layers:
+            path = hashlib.sha256(l).hexdigest() + '/layer.tar'
+            # docker writes a link where an earlier image has the layer
+            files.setdefault(path, l + END)
+            paths.append(path)
+        entries.append(dict(Config=name, RepoTags=tags, Layers=paths))
+    link = 'linked/layer.tar'
+    entries[-1]['Layers'][-1], target = link, entries[-1]['Layers'][-1]
+    files['manifest.json'] = json.dumps(entries).encode()
+    path = folder + '/saved.tar'
+    with open(path, 'wb') as f:
+        f.write(b''.join(file('./' + n, d) for n, d in files.items()) + symlink(link, '../' + target) + END)
+    return path
+
+
+def test_docker_archive():
+    folder = tempfile.mkdtemp(dir=WORK)
+    base = [dir('a') + file('a/x', '1')]
+    path = saved(folder, [(['one:1', 'r.io/other/one:2'], base + [file('which', 'one')]), (['two:latest'], base + [file('which', 'two')])])
+    assert which(provider(f'docker-archive:{path}:one:1')) == 'one'
+    assert which(provider(f'docker-archive:{path}:r.io/other/one:2')) == 'one'
+    assert which(provider(f'docker-archive:{path}:two')) == 'two'
+    bad(provider(f'docker-archive:{path}:three'), 'three')
+    bad(provider(f'docker-archive:{path}'), '2 images')
+    bad(provider('docker-archive:/nonexistent'), '/nonexistent')
+    data = open(path, 'rb').read()
+    at = data.index(b'two') + 1
+    for name, changed in (('cut', data[:len(data) // 2]), ('changed', data[:at] + b'X' + data[at + 1:]), ('compressed', gzip.compress(data)), ('empty', b'')):
+        with open(f'{folder}/{name}', 'wb') as f:
+            f.write(changed)
+        bad(provider(f'docker-archive:{folder}/{name}:two'))
+
+
+def test_docker_archive_loop():
+    folder = tempfile.mkdtemp(dir=WORK)
+    with open(folder + '/x', 'wb') as f:
+        f.write(symlink('manifest.json', 'a') + symlink('a', 'manifest.json') + END)
+    bad(provider(f'docker-archive:{folder}/x'), 'manifest.json')
+
+
+def test_oci_archive():
+    folder = tempfile.mkdtemp(dir=WORK)
+    l = layout([X_FILE])
+    for n, args in enumerate((['.'], ['--sort=name', 'blobs', 'index.json', 'oci-layout'])):
+        path = f'{folder}/{n}.tar'
+        subprocess.run(['tar', '-C', l.path, '-cf', path] + args, check=True)
+        assert which(provider(f'oci-archive:{path}')) == 'x'
+        assert which(provider(f'oci-archive:{path}:latest')) == 'x'
+        assert which(provider(f'oci-archive:{path}@{l.entries[0]["digest"]}')) == 'x'
+        bad(provider(f'oci-archive:{path}:none'), 'none')
+
+
+def test_layout():
+    l = layout([X_FILE])
+    assert which(provider(f'oci:{l.path}')) == 'x'
+    bad(provider(f'oci:{l.path}:none'), 'none')
+    l.tag(l.image([file('which', 'other')]), 'other')
+    bad(provider(f'oci:{l.path}'), '2 images')
+    assert which(provider(f'oci:{l.path}:other')) == 'other'
+    bad(provider('oci:/nonexistent'), '/nonexistent')
+    bad(provider('oci:' + tempfile.mkdtemp(dir=WORK)), 'index.json')
+    # A blob that is a link to elsewhere is not followed.
+    blob = f'{l.path}/blobs/sha256/{l.entries[0]["digest"][7:]}'
+    os.rename(blob, blob + '.away')
+    os.symlink(blob + '.away', blob)
+    bad(provider(f'oci:{l.path}:latest'))
+
+
 main(globals())

@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What `docker save` writes: a list of images with the files of their configs and layers, and no manifest. One is made for it, as
+ * a registry would have it, from the digests of the files. */
+#ifndef PROVIDER_DOCKER_ARCHIVE_H
+#define PROVIDER_DOCKER_ARCHIVE_H
+
+#include <stdbool.h>
+#include "base/buf.h"
+#include "digest.h"
+
+struct docker_file {
+	char *path;
+	char digest[DIGEST_MAX];
+	uint64_t size;
+};
+
+struct docker_archive {
+	struct docker_file config, *layers; /* oldest first */
+	uint32_t n_layers;
+	struct digest digest;
+};
+
+/* Picks the image of that canonical name, or the only one, from manifest.json; its config's path goes to `path`. */
+int docker_archive_choose(struct docker_archive *, const void *list, size_t len, const char *name, char path[4096], struct edera_error *);
+int docker_archive_config(struct docker_archive *, const char *path, const struct buf *config, struct edera_error *);
+/* 1 and the path of layer i; 0 after the last. */
+int docker_archive_next(struct docker_archive *, uint32_t i, char path[4096]);
+int docker_archive_layer_begin(struct docker_archive *, uint32_t i, uint64_t size, struct edera_error *);
+int docker_archive_layer_data(struct docker_archive *, const void *data, size_t n);
+int docker_archive_layer_end(struct docker_archive *, uint32_t i);
+/* The manifest, as JSON. */
+int docker_archive_manifest(const struct docker_archive *, struct buf *ret, struct edera_error *);
+/* The file with that digest. */
+bool docker_archive_path(const struct docker_archive *, const char *digest, char path[4096]);
+void docker_archive_free(struct docker_archive *);
+
+#endif
