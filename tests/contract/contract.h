@@ -44,8 +44,8 @@ struct test {
 	void (*run)(void);
 	uint64_t caps; /* needs all of these */
 };
-/* Runs what the options and caps allow, prints a line each; the number of failures. */
-int run_tests(const struct options *, const struct test *, size_t n, uint64_t caps);
+/* Runs what the options and caps allow, prints a line each. */
+void run_tests(const struct options *, const struct test *, size_t n, uint64_t caps);
 
 /* agent.c: one call each, over a channel that is theirs then and closed. */
 struct agent_reply {
@@ -56,7 +56,7 @@ int agent_status(int fd, int ms, struct agent_reply *ret, struct edera_error *);
 int agent_power_off(int fd, int ms, struct edera_error *);
 
 /* hypervisor.c */
-int test_hypervisor(const struct options *, const struct edera_provide *, void *inst);
+void test_hypervisor(const struct options *, const struct edera_provide *, void *inst);
 /* In a process that is killed afterwards: makes and starts the VM `id`, prints READY, and waits. */
 int hypervisor_leave_vm(const struct options *, const struct edera_provide *, void *inst, const char *id);
 
