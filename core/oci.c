@@ -11,6 +11,7 @@
 #include <inttypes.h>
 #include <json-c/json.h>
 #include <poll.h>
+#include <signal.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <time.h>
@@ -218,6 +219,8 @@ static int read_lines(struct run *r, struct edera_error *err)
 			done = i + 1;
 		}
 	buf_consume(&r->line, done);
+	if (n == 0 && r->line.len)
+		take_line(r, (char *)r->line.data, r->line.len);
 	if (r->line.len > MAX_LINE || r->total > MAX_OUTPUT)
 		return err_set(err, -EBADMSG, "protect-oci-provider said more than the %u MiB allowed", (r->line.len > MAX_LINE ? MAX_LINE : MAX_OUTPUT) >> 20);
 	return n > 0;
@@ -327,6 +330,7 @@ static int execute(struct run *r, const struct edera_call *call, struct edera_er
 	close(steal_fd(&complaints_w));
 	e = listen_to(r, call, err);
 	if (e) {
+		kill(-pid, SIGKILL); /* its children too; not yet reaped, so the number is still its own */
 		spawn_wait(pidfd, pid, &at_once, &status, NULL);
 		return e;
 	}

@@ -18,6 +18,9 @@ static const char head[] =
 	"# To apply a change: systemctl restart protect-daemon, or, where a section or key says so, systemctl reload protect-daemon.\n"
 	"# To check it first: protect-daemon --check-config\n";
 
+static const char tail[] =
+	"\n# A plugin's own keys are in a section [plugin.NAME]. `protect plugin conf NAME` lists them.\n";
+
 static void comment(struct buf *b, const char *text)
 {
 	while (*text) {
@@ -57,6 +60,7 @@ int conf_print_default(struct buf *b)
 			if (!strcmp(d->section, s->name) && !(d->flags & DEF_UNSUPPORTED) && print_key(b, d))
 				return -ENOMEM;
 	}
+	buf_puts(b, tail);
 	return b->failed ? -ENOMEM : 0;
 }
 

@@ -71,11 +71,12 @@ int schema_check_variant_image(const char *v, struct edera_error *err)
 
 const struct section schema_sections[] = {
 	{ "daemon", 0, false, "The daemon itself. A change here needs a restart, unless a key says otherwise." },
-	{ "zone", 0, true, "What a zone gets when neither its launch nor its pod says otherwise." },
+	{ "zone", 0, true, "What a zone gets when neither its launch nor its pod says otherwise. Applied on reload." },
 	{ "zone.kernel-variants", SECTION_FREE, true,
 	  "Kernel variants: a name, and the OCI image that holds the kernel. Pin a version tag or a digest, so that a name always means the\n"
-	  "same kernel. Names are what `--kernel-variant` and the annotation dev.edera/kernel-variant take." },
-	{ "oci", 0, true, "Registries and images." },
+	  "same kernel. Names are what `--kernel-variant` and the annotation dev.edera/kernel-variant take.\n"
+	  "Applied on reload." },
+	{ "oci", 0, true, "Registries and images. Applied on reload." },
 	{ "plugins", 0, false, "Which plugins do the work. A change here needs a restart." },
 	{ "plugin", 0, true, NULL },
 	{ "network", SECTION_UNSUPPORTED, true, NULL },

@@ -27,6 +27,8 @@ struct plugin {
 	/* Under the host's lock, for a worker may find a plugin degraded. */
 	enum plugin_state state;
 	const char *reason; /* "" or one of the host's texts */
+	time_t log_since;   /* beginning of the window in which log_lines were logged */
+	unsigned log_lines;
 };
 
 struct plugin_host {

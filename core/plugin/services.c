@@ -7,12 +7,43 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
+
+#define LOG_WINDOW 10 /* seconds, in which a plugin may log ... */
+#define LOG_LINES 200 /* ... so many lines */
+
+/* A plugin may pass on what a guest or registry makes it say, so it gets a share of the log and no more. */
+static bool may_log(struct plugin *p, unsigned *ret_dropped)
+{
+	struct timespec now;
+	bool may;
+
+	clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
+	*ret_dropped = 0;
+	pthread_mutex_lock(&p->host->lock);
+	if (now.tv_sec - p->log_since >= LOG_WINDOW) {
+		*ret_dropped = p->log_lines > LOG_LINES ? p->log_lines - LOG_LINES : 0;
+		p->log_since = now.tv_sec;
+		p->log_lines = 0;
+	}
+	may = ++p->log_lines <= LOG_LINES;
+	pthread_mutex_unlock(&p->host->lock);
+	return may;
+}
 
 static void host_log(void *core, int priority, const char *message)
 {
 	struct plugin *p = core;
+	unsigned dropped;
+	bool may;
 
-	log_fields(priority, message ? message : "", "plugin", p->name, NULL);
+	if (priority > log_level())
+		return;
+	may = may_log(p, &dropped);
+	if (dropped)
+		log_format(EDERA_LOG_WARNING, "the plugin %s logged too much: %u lines were left out", p->name, dropped);
+	if (may)
+		log_fields(priority, message ? message : "", "plugin", p->name, NULL);
 }
 
 static struct conf *current_conf(struct plugin *p)

@@ -334,13 +334,90 @@ static void default_file(void)
 	CU_ASSERT_STRING_EQUAL((char *)applied.data, "zone.kernel-variants");
 }
 
+/* The samples that are shipped, and the man page, say what the schema says. */
+static void samples(void)
+{
+	_buf_ struct buf printed = BUF_INIT, sample = BUF_INIT, restart = BUF_INIT, applied = BUF_INIT;
+	_conf_ struct conf *toml = NULL, *conf = NULL;
+	static const char own[] = "\"" PROTECT_PLUGIN_DIR "\"", usual[] = "\"/usr/lib/edera/plugins\"";
+	char *at;
+
+	CU_ASSERT_EQUAL_FATAL(conf_print_default(&printed), 0);
+	CU_ASSERT_EQUAL_FATAL(path_read_file(SRC_DIR "/conf/daemon.toml.sample", 1 << 20, &sample, NULL), 0);
+	at = strstr((char *)printed.data, own);
+	CU_ASSERT_PTR_NOT_NULL_FATAL(at);
+	CU_ASSERT_EQUAL(strncmp((char *)printed.data, (char *)sample.data, (size_t)(at - (char *)printed.data)), 0);
+	CU_ASSERT_STRING_EQUAL(at + strlen(own), (char *)sample.data + (at - (char *)printed.data) + strlen(usual));
+	CU_ASSERT_EQUAL(conf_load(SRC_DIR "/conf/daemon.conf.sample", NULL, 0, &conf, NULL), -EINVAL); /* by its name it is TOML */
+	buf_clear(&sample);
+	CU_ASSERT_EQUAL_FATAL(path_read_file(SRC_DIR "/conf/daemon.conf.sample", 1 << 20, &sample, NULL), 0);
+	CU_ASSERT_EQUAL_FATAL(conf_load_text((char *)sample.data, false, NULL, 0, &conf, NULL), 0);
+	CU_ASSERT_EQUAL_FATAL(conf_load_text((char *)printed.data, true, NULL, 0, &toml, NULL), 0);
+	conf_diff(toml, conf, &restart, &applied, NULL);
+	CU_ASSERT_EQUAL(restart.len + applied.len, 0);
+}
+
+/* A key as troff has it, with its default: "memory\-limit\-mb" and "1024". */
+static void in_man_page(const char *page, const char *line)
+{
+	char name[80] = "", def[200] = "", *at, *end;
+	size_t n = 0;
+
+	line += *line == '#' ? 2 : 0;
+	for (; *line != ' ' && n < sizeof name - 2; line++) {
+		if (*line == '-')
+			name[n++] = '\\';
+		name[n++] = *line;
+	}
+	snprintf(def, sizeof def, "%.*s", (int)strcspn(line + 3, "\n"), line + 3);
+	/* Where it is defined: in a line that begins with .BR. */
+	for (at = strstr(page, name); at; at = strstr(at + 1, name)) {
+		const char *begin = at;
+
+		while (begin > page && begin[-1] != '\n')
+			begin--;
+		if (!strncmp(begin, ".BR ", 4))
+			break;
+	}
+	CU_ASSERT_PTR_NOT_NULL(at);
+	if (!at) {
+		printf("\n  the man page lacks %s\n", name);
+		return;
+	}
+	end = strchr(at, '\n');
+	if (strspn(def, "0123456789") == strlen(def) && (!strstr(at, def) || strstr(at, def) > end)) {
+		CU_FAIL("default");
+		printf("\n  the man page has another default of %s than %s\n", name, def);
+	}
+}
+
+static void man_page(void)
+{
+	_buf_ struct buf printed = BUF_INIT, page = BUF_INIT;
+
+	CU_ASSERT_EQUAL_FATAL(conf_print_default(&printed), 0);
+	CU_ASSERT_EQUAL_FATAL(path_read_file(SRC_DIR "/man/daemon.toml.5", 1 << 20, &page, NULL), 0);
+	for (char *line = (char *)printed.data; line; line = strchr(line, '\n')) {
+		size_t key;
+
+		line += *line == '\n';
+		key = strspn(line, "abcdefghijklmnopqrstuvwxyz-# ");
+		if (*line && strncmp(line, "nvidia", 6) && line[key] == '=' && strcspn(line + (*line == '#' ? 2 : 0), " ") + (*line == '#' ? 3 : 1) == key)
+			in_man_page((char *)page.data, line);
+		line += strcspn(line, "\n");
+		if (!*line)
+			break;
+	}
+}
+
 int main(void)
 {
 	static CU_TestInfo tests[] = {
 		{ "defaults", defaults }, { "the documented file", documented_file }, { "same in both syntaxes", same_in_both_syntaxes },
 		{ "plugin sections", plugin_sections }, { "bad declarations", bad_declarations }, { "TOML errors", toml_errors },
 		{ "libconfuse errors", confuse_errors }, { "secrets stay secret", secrets_stay_secret }, { "warnings", warnings },
-		{ "first pass", first_pass }, { "reload", reload }, { "default file", default_file }, CU_TEST_INFO_NULL,
+		{ "first pass", first_pass }, { "reload", reload }, { "default file", default_file }, { "samples", samples },
+		{ "man page", man_page }, CU_TEST_INFO_NULL,
 	};
 	CU_SuiteInfo suites[] = { { "configuration", NULL, NULL, NULL, NULL, tests }, CU_SUITE_INFO_NULL };
 	unsigned failed;

@@ -469,11 +469,43 @@ static void services(void)
 	close(pipefd[1]);
 }
 
+/* Lines that reach stderr when a plugin logs without end. */
+static void flood(void)
+{
+	struct edera_error err = EDERA_ERROR_INIT;
+	struct plugin_host *h;
+	const struct edera_host *host;
+	_buf_ struct buf b = BUF_INIT;
+	char path[PATH_CAP];
+	int saved = dup(2), lines = 0;
+
+	build_base();
+	build("hello.so", SOURCE("hello"));
+	h = start("kernel-variant-sources = [\"hello\"]\n", 0, &err);
+	host = services_of(h);
+	snprintf(path, sizeof path, "%s/log", dir);
+	CU_ASSERT_PTR_NOT_NULL(freopen(path, "w", stderr));
+	log_set_level(EDERA_LOG_INFO);
+	for (int i = 0; i < 5000; i++)
+		host->log(host->core, EDERA_LOG_INFO, "a guest's\nbytes \033[31m");
+	host->log(host->core, EDERA_LOG_DEBUG, "not at this level");
+	log_set_level(0);
+	dup2(saved, 2);
+	close(saved);
+	CU_ASSERT_EQUAL(path_read_file(path, 1 << 20, &b, NULL), 0);
+	for (size_t i = 0; i < b.len; i++)
+		lines += b.data[i] == '\n';
+	CU_ASSERT_EQUAL(lines, 200);
+	CU_ASSERT_PTR_NOT_NULL(strstr((char *)b.data, "msg=\"a guest's\\x0abytes \\x1b[31m\" plugin=hello\n"));
+	finish(h);
+}
+
 int main(void)
 {
 	static CU_TestInfo tests[] = {
 		{ "an ordinary life", ordinary }, { "refused files", refused }, { "failing plugins", failing }, { "dependencies", dependencies },
-		{ "selection", selection }, { "reload", reload }, { "services from other threads", services }, CU_TEST_INFO_NULL,
+		{ "selection", selection }, { "reload", reload }, { "services from other threads", services },
+		{ "a flood of log lines", flood }, CU_TEST_INFO_NULL,
 	};
 	CU_SuiteInfo suites[] = { { "plugin loader", NULL, NULL, NULL, NULL, tests }, CU_SUITE_INFO_NULL };
 	char path[PATH_CAP];

@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Running the provider: what it is given, and that nothing it does (hang, flood, crash, lie) harms who runs it. Small scripts stand in
+ * its place, because the real one does none of that on demand. */
+#include <CUnit/Basic.h>
+
+#include "base/cleanup.h"
+#include "base/path.h"
+#include "oci.h"
+
+#include <fcntl.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <time.h>
+
+static char dir[] = "/tmp/test-oci-run.XXXXXX";
+static struct conf *conf;
+static struct buf lines = BUF_INIT;
+
+static void on_line(void *user, const char *json, size_t len)
+{
+	(void)user;
+	CU_ASSERT_EQUAL(strlen(json), len);
+	buf_printf(&lines, "%s|", json);
+}
+
+static int64_t now_ms(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return ts.tv_sec * 1000 + ts.tv_nsec / 1000000;
+}
+
+static int run_with(const char *script, const struct edera_call *call, struct edera_oci_run *run, struct edera_error *err)
+{
+	char path[PATH_CAP], text[4000];
+
+	snprintf(path, sizeof path, "%s/provider", dir);
+	snprintf(text, sizeof text, "#!/bin/bash\n%s\n", script);
+	path_write_file(path, text, strlen(text), 0755, NULL);
+	setenv("PROTECT_OCI_PROVIDER", path, 1);
+	buf_clear(&lines);
+	run->size = sizeof *run;
+	run->line = on_line;
+	*err = (struct edera_error)EDERA_ERROR_INIT;
+	return oci_run(conf, dir, call, run, err);
+}
+
+static int run(const char *script, struct edera_error *err)
+{
+	const char *args[] = { "inspect", "reg.example/x:1", NULL };
+	struct edera_oci_run r = { .args = args, .output_fd = -1, .spool_fd = -1 };
+
+	return run_with(script, NULL, &r, err);
+}
+
+static bool heard(const char *text) { return lines.data && strstr((char *)lines.data, text); }
+
+static void what_it_is_given(void)
+{
+	const char *args[] = { "pull", "--format", "squashfs", "reg.example/x:1", NULL };
+	struct edera_oci_run r = { .args = args, .output_fd = -1, .spool_fd = -1,
+				   .auth_json = "{\"auths\":{\"reg.example\":{\"auth\":\"eA==\"},\"other.example\":{\"auth\":\"eQ==\"}}}" };
+	struct edera_error err;
+	_close_ int spool = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+	r.spool_fd = spool;
+	CU_ASSERT_EQUAL(run_with("echo \"args: $*\"; cat <&3; echo; ls /proc/self/fd | tr '\\n' ' '; echo; readlink /proc/$$/fd/4; env | cut -d= -f1 | tr '\\n' ' '",
+				 NULL, &r, &err), 0);
+	CU_ASSERT(heard("args: --progress json --docker-hub-mirror index.docker.io --insecure-registry 127.0.0.1:5000 --ca /etc/ca.pem "
+			"--max-size 1048576 --max-entries 77 --timeout 9 --auth-fd 3 --spool-fd 4 pull --format squashfs reg.example/x:1|"));
+	CU_ASSERT(heard("|{\"auths\":{\"reg.example\":{\"auth\":\"eA==\"}}}|"));
+	CU_ASSERT(heard("|0 1 2 3 4 ")); /* ls has one more of its own */
+	CU_ASSERT_FALSE(heard("PROTECT_OCI_PROVIDER"));
+	CU_ASSERT(heard(dir));
+	if (!heard("args: --progress"))
+		printf("\n%s\n%s\n", lines.data ? (char *)lines.data : "", err.msg);
+}
+
+static void errors(void)
+{
+	struct edera_error err;
+
+	CU_ASSERT_EQUAL(run("echo '{\"type\":\"progress\"}'; echo '{\"type\":\"error\",\"message\":\"no such tag\",\"errno\":\"ENOENT\"}'; exit 1", &err), -ENOENT);
+	CU_ASSERT_STRING_EQUAL(err.msg, "no such tag");
+	CU_ASSERT_EQUAL(run("echo '{\"type\":\"error\",\"message\":\"odd\",\"errno\":\"EWHATEVER\"}'; exit 1", &err), -EIO);
+	CU_ASSERT_EQUAL(run("printf '{\"type\":\"error\",\"message\":\"unended\",\"errno\":\"EACCES\"}'; exit 1", &err), -EACCES);
+	CU_ASSERT_EQUAL(run("echo first >&2; echo 'protect-oci-provider: the last word' >&2; echo >&2; exit 3", &err), -EIO);
+	CU_ASSERT_STRING_EQUAL(err.msg, "the last word");
+	CU_ASSERT_EQUAL(run("exit 3", &err), -EIO);
+	CU_ASSERT_PTR_NOT_NULL(strstr(err.msg, "ended with status 3 and said nothing"));
+	CU_ASSERT_EQUAL(run("kill -SEGV $$", &err), -EIO);
+	CU_ASSERT_PTR_NOT_NULL(strstr(err.msg, "signal 11"));
+	/* Only the end tells: an error line before success is no error. */
+	CU_ASSERT_EQUAL(run("echo '{\"type\":\"error\",\"message\":\"retried\",\"errno\":\"EIO\"}'; exit 0", &err), 0);
+}
+
+static void hostile_output(void)
+{
+	struct edera_error err;
+	int64_t start;
+
+	CU_ASSERT_EQUAL(run("printf 'a\\xff\\nok\\n\\n'", &err), 0);
+	CU_ASSERT_STRING_EQUAL((char *)lines.data, "ok|");
+	start = now_ms();
+	CU_ASSERT_EQUAL(run("yes | tr -d '\\n'", &err), -EBADMSG);
+	CU_ASSERT_PTR_NOT_NULL(strstr(err.msg, "more than the 16 MiB allowed"));
+	CU_ASSERT(now_ms() - start < 20000);
+	CU_ASSERT_EQUAL(run("head -c 100000 /dev/zero | tr '\\0' x >&2; printf '\\xff\\n\\033[31mred\\n' >&2; exit 1", &err), -EIO);
+	CU_ASSERT_STRING_EQUAL(err.msg, " [31mred");
+	CU_ASSERT_EQUAL(run("echo '{\"type\":\"error\",\"message\":{\"a\":[[[[[[[[[[1]]]]]]]]]]}}'; exit 1", &err), -EIO);
+}
+
+static void deadlines(void)
+{
+	const char *args[] = { "tags", "reg.example/x", NULL };
+	struct edera_oci_run r = { .args = args, .output_fd = -1, .spool_fd = -1 };
+	struct edera_call call = { .size = sizeof call, .cancel_fd = -1, .deadline_ns = (now_ms() + 200) * 1000000 };
+	struct edera_error err;
+	int64_t start = now_ms();
+
+	CU_ASSERT_EQUAL(run_with("sleep 100", &call, &r, &err), -ETIMEDOUT);
+	CU_ASSERT(now_ms() - start < 5000);
+	/* One that closed its output and stays. */
+	call.deadline_ns = (now_ms() + 200) * 1000000;
+	CU_ASSERT_EQUAL(run_with("exec >&- 2>&-; sleep 100", &call, &r, &err), -ETIMEDOUT);
+	/* One that left a child behind with its output. */
+	call.deadline_ns = (now_ms() + 300) * 1000000;
+	CU_ASSERT(run_with("sleep 100 & exit 0", &call, &r, &err) < 0);
+	call.deadline_ns = 0;
+	call.cancel_fd = eventfd(1, EFD_CLOEXEC);
+	CU_ASSERT_EQUAL(run_with("sleep 100", &call, &r, &err), -ECANCELED);
+	close(call.cancel_fd);
+	CU_ASSERT(now_ms() - start < 10000);
+}
+
+static void bad_requests(void)
+{
+	const char *none[] = { NULL }, *odd[] = { "inspect", "Not A Ref", NULL }, *layout[] = { "inspect", "oci:/srv/x:tag", NULL };
+	struct edera_oci_run r = { .args = none, .output_fd = -1, .spool_fd = -1 };
+	struct edera_error err;
+
+	CU_ASSERT_EQUAL(run_with("exit 0", NULL, &r, &err), -EINVAL);
+	r.args = odd;
+	CU_ASSERT_EQUAL(run_with("exit 0", NULL, &r, &err), -EINVAL);
+	r.args = layout;
+	CU_ASSERT_EQUAL(run_with("exit 0", NULL, &r, &err), 0);
+	setenv("PROTECT_OCI_PROVIDER", "/nonexistent/provider", 1);
+	CU_ASSERT_EQUAL(oci_run(conf, dir, NULL, &r, &err), -ENOENT);
+}
+
+int main(void)
+{
+	static CU_TestInfo tests[] = {
+		{ "what it is given", what_it_is_given }, { "errors", errors }, { "hostile output", hostile_output }, { "deadlines", deadlines },
+		{ "bad requests", bad_requests }, CU_TEST_INFO_NULL,
+	};
+	CU_SuiteInfo suites[] = { { "running the provider", NULL, NULL, NULL, NULL, tests }, CU_SUITE_INFO_NULL };
+	unsigned failed;
+
+	/* The provider's user need not exist where this is built; who is not root runs it as himself. */
+	if (!mkdtemp(dir) || (geteuid() == 0 && (chown(dir, 65534, 65534) || setresuid(65534, 65534, 65534))))
+		return 99;
+	if (conf_load_text("[oci]\ninsecure-registries = [\"127.0.0.1:5000\"]\nca-file = \"/etc/ca.pem\"\nmax-image-mb = 1\nmax-image-entries = 77\n"
+			   "pull-timeout-seconds = 9\n", true, NULL, 0, &conf, NULL) || CU_initialize_registry() || CU_register_suites(suites))
+		return 99;
+	CU_basic_set_mode(CU_BRM_VERBOSE);
+	CU_basic_run_tests();
+	failed = CU_get_number_of_failures();
+	CU_cleanup_registry();
+	conf_unref(conf);
+	buf_free(&lines);
+	path_remove_tree(dir, NULL);
+	return failed ? 1 : 0;
+}
