@@ -128,10 +128,11 @@ int cli_status_error(struct edera_error *err, enum rpc_status status, const char
 {
 	int code = rpc_errno_of_status(status);
 
-	if (status == RPC_UNIMPLEMENTED)
+	/* Libraries say of a missing method no more than that it is missing; a daemon may say what else it cannot do. */
+	if (status == RPC_UNIMPLEMENTED && (!*message || strstr(message, "ethod")))
 		return err_set(err, code, "this daemon does not support %s", method);
-	if (status == RPC_UNAVAILABLE)
-		return err_set(err, code, "the connection to the daemon was lost%s%s", *message ? ": " : "", message);
+	if (status == RPC_UNAVAILABLE && text_starts(message, "the connection was lost"))
+		return err_set(err, code, "the connection to the daemon was lost; is it still running?");
 	if (!*message)
 		return err_set(err, code, "the daemon answered %s to %s", rpc_status_name(status), method);
 	return err_set(err, code, "%s", message);

@@ -55,8 +55,15 @@ void interrupts_done(struct cli *cli)
 
 void interrupts_close(struct cli *cli)
 {
+	sigset_t set;
+
 	if (!cli->catching)
 		return;
+	/* The same interrupt may still come a second time, and shall not spoil the exit status. */
+	sigemptyset(&set);
+	for (size_t i = 0; cli->interrupted_at && i < ARRAY_SIZE(caught); i++)
+		sigaddset(&set, caught[i]);
+	pthread_sigmask(SIG_BLOCK, &set, NULL);
 	for (size_t i = 0; i < ARRAY_SIZE(caught); i++)
 		uv_close((uv_handle_t *)&cli->signals[i], NULL);
 	cli->catching = false;

@@ -222,15 +222,17 @@ def interrupts_test():
     n = len(calls("CreateZone"))
     interrupted("Ctrl-C while the daemon creates", "zone", "launch", "-n", "late", "--wait", after=lambda: len(calls("CreateZone")) > n)
     interrupted("Ctrl-C while waiting", "zone", "launch", "-n", "never", "--wait", after=lambda: daemon.zones)
-    daemon.create_delay = 3
+    daemon.create_delay = 10
+    n = len(calls("CreateZone"))
     p = subprocess.Popen([PROTECT, "zone", "launch", "-n", "late", "--wait"], env=env, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    until(lambda: len(calls("CreateZone")) > n)
+    p.send_signal(signal.SIGINT)
     time.sleep(0.3)
-    p.send_signal(signal.SIGINT)
-    time.sleep(1.2)
-    p.send_signal(signal.SIGINT)
-    same("a second Ctrl-C, later, waits for nothing", 130, p.wait(1))
+    same("one Ctrl-C waits for the daemon's answer", None, p.poll())
+    check("another one, later, waits for nothing", until(lambda: (p.send_signal(signal.SIGINT), time.sleep(0.4), p.poll() is not None)[2], 8))
+    same("exit status", 130, p.poll())
     daemon.create_delay = 0.5
-    until(lambda: daemon.zones)
+    until(lambda: daemon.zones, 15)
     daemon.zones.clear()
     interrupted("SIGTERM while waiting", "zone", "launch", "-n", "never", "--wait", after=lambda: daemon.zones, sig=signal.SIGTERM)
     zone("z")
@@ -328,6 +330,8 @@ def workloads_test():
     same("images for workloads are squashfs", common.OCI_IMAGE_FORMAT_SQUASHFS, calls("PullImage")[-1].format)
     r = run("workload", "launch", "--zone", "z", "--name", "d", "-a", "img", "/nonexistent")
     check("what cannot run", r.returncode == 1 and b"cannot run" in r.stderr, r)
+    r = run("workload", "launch", "--zone", "z", "--name", "d", "--mount-scratch-disk", "/x", "img")
+    same("what the daemon cannot do, in its words", (1, b"protect: there are no scratch disks here\n"), (r.returncode, r.stderr))
     r = run("workload", "launch", "--zone", "z", "--name", "d", "-m", "/nonexistent:/x", "img")
     check("a mount of nothing", r.returncode == 2 and b"cannot mount '/nonexistent'" in r.stderr, r)
     same("exec in a workload", (0, b"in\n"), (lambda r: (r.returncode, r.stdout))(run("workload", "exec", "c", "--", "echo", "in")))
@@ -512,10 +516,25 @@ def watchdog(seconds):
     timer.cancel()
 
 
+def lost_test():
+    p = subprocess.Popen([sys.executable, foreign_daemon.__file__, socket + "2"], env=dict(env, SRC_DIR=foreign_daemon.SRC), stderr=subprocess.DEVNULL)
+    other = {"PROTECT_CONNECTION": "unix://" + socket + "2"}
+    check("another daemon answers", until(lambda: run("host", "status", **other).returncode == 0, 20))
+    run("zone", "launch", "-n", "z", "--wait", **other)
+    c = subprocess.Popen([PROTECT, "zone", "exec", "z", "cat"], env=dict(env, **other), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    c.stdin.write(b"x")
+    c.stdin.flush()
+    same("it is at work", b"x", c.stdout.read(1))
+    p.kill()
+    out, err = c.communicate(timeout=10)
+    same("a daemon that dies", (1, b"protect: the connection to the daemon was lost; is it still running?\n"), (c.returncode, err))
+    p.wait()
+
+
 with watchdog(240):
     try:
         for test in (lists_test, json_test, zones_test, interrupts_test, exec_test, slow_reader_test, logs_test, workloads_test, watch_test, images_test, credentials_test, terminal_test,
-                     bars_test):
+                     bars_test, lost_test):
             print("# " + test.__name__, flush=True)
             test()
     finally:

@@ -263,6 +263,8 @@ class Control(control_grpc.ControlServiceServicer):
 
     def CreateWorkload(self, request, context):
         self.said("CreateWorkload", request)
+        if request.spec.pci_devices or request.spec.scratch_mount:
+            context.abort(grpc.StatusCode.UNIMPLEMENTED, "there are no scratch disks here")
         workload = common.Workload(id=str(uuid.uuid4()), spec=request.spec)
         workload.status.state = common.WORKLOAD_STATE_CREATED
         self.workloads[workload.id] = workload
