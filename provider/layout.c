@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Images on this machine: an OCI image layout as a directory or a tar file, and what `docker save` writes. */
-#include "archive.h"
+#include "archive_index.h"
 #include "docker_archive.h"
 #include "io.h"
 #include "source.h"

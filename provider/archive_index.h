@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The index of an uncompressed tar file: where each regular file's bytes are. */
-#ifndef PROVIDER_ARCHIVE_H
-#define PROVIDER_ARCHIVE_H
+#ifndef PROVIDER_ARCHIVE_INDEX_H
+#define PROVIDER_ARCHIVE_INDEX_H
 
 #include <stdint.h>
 #include "base/error.h"

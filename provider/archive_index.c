@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "archive.h"
+#include "archive_index.h"
 #include "tar.h"
 #include "base/cleanup.h"
 
