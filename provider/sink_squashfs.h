@@ -22,6 +22,7 @@ struct output_file {
 	int fd;
 	int error;      /* errno of the first failure, for the message */
 	uint64_t size;
+	uint64_t written_out; /* the disk was told to write so much */
 };
 
 struct sink_squashfs {
