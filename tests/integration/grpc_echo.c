@@ -2,7 +2,8 @@
 /* The echo service as programs for foreign peers:
  *   grpc_echo serve SOCKET                  until SIGTERM, which shuts down gracefully
  *   grpc_echo call SOCKET METHOD [KEY=N]... one call, or `calls` of them at once; prints what came of it
- * Keys: the request's (text, count, size, data, delay, code, message), and calls, send, timeout, cancel, pause. */
+ * Keys: the request's (text, count, size, data, delay, code, message), and calls, send, timeout, cancel, pause; and repeat: blocking unary calls one after the
+ * other, which are timed. */
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -50,7 +51,7 @@ struct outcome {
 };
 
 static Test__Echo__V1__EchoRequest request = TEST__ECHO__V1__ECHO_REQUEST__INIT;
-static uint64_t count, size, delay_ms, code, data_size, calls = 1, to_send = 1, timeout_ms, cancel_after, pause_ms;
+static uint64_t count, size, delay_ms, code, data_size, calls = 1, to_send = 1, timeout_ms, cancel_after, pause_ms, repeat;
 static unsigned ended, statuses[RPC_UNAUTHENTICATED + 1];
 static uv_timer_t pausing;
 
@@ -110,6 +111,7 @@ static int set_key(const char *arg)
 		{ "text", NULL, &request.text }, { "message", NULL, &request.message }, { "count", &count, NULL }, { "size", &size, NULL },
 		{ "delay", &delay_ms, NULL }, { "code", &code, NULL }, { "data", &data_size, NULL }, { "calls", &calls, NULL }, { "send", &to_send, NULL },
 		{ "timeout", &timeout_ms, NULL }, { "cancel", &cancel_after, NULL }, { "pause", &pause_ms, NULL },
+		{ "repeat", &repeat, NULL },
 	};
 	size_t n = strcspn(arg, "=");
 
@@ -134,18 +136,28 @@ static void fill_request(void)
 	request.data = (ProtobufCBinaryData){ .len = data_size, .data = calloc(1, data_size + 1) };
 }
 
-static int call(const char *path, const char *method)
+static void call_repeatedly(struct grpc_client *client, const char *method)
+{
+	struct edera_error err = EDERA_ERROR_INIT;
+	uint64_t start = uv_hrtime();
+
+	for (uint64_t i = 0; i < repeat; i++) {
+		ProtobufCMessage *reply;
+
+		if (grpc_client_unary(client, &test__echo__v1__echo__descriptor, method, &request.base, timeout_ms, &reply, NULL, &err)) {
+			printf("error=%s\n", err.msg);
+			return;
+		}
+		protobuf_c_message_free_unpacked(reply, NULL);
+	}
+	printf("us_per_call=%.2f\n", (double)(uv_hrtime() - start) / 1000 / (double)repeat);
+}
+
+static void call_at_once(struct grpc_client *client, const char *method, struct outcome *outcomes)
 {
 	static const struct grpc_stream_ops ops = { on_message, send_some, on_done };
-	struct edera_error err = EDERA_ERROR_INIT;
-	struct grpc_client *client = grpc_client_new(&loop, path, "grpc_echo/1", &err);
-	struct outcome *outcomes = calloc(calls, sizeof *outcomes);
+	uint64_t start = uv_hrtime();
 
-	if (!client) {
-		fprintf(stderr, "%s\n", err.msg);
-		return 1;
-	}
-	uv_timer_init(&loop, &pausing);
 	for (uint64_t i = 0; i < calls; i++) {
 		outcomes[i].to_send = (unsigned)to_send;
 		outcomes[i].stream = grpc_client_open(client, &test__echo__v1__echo__descriptor, method, timeout_ms, &ops, &outcomes[i]);
@@ -156,6 +168,24 @@ static int call(const char *path, const char *method)
 	for (int i = 0; calls > 1 && i <= RPC_UNAUTHENTICATED; i++)
 		if (statuses[i])
 			printf("%s=%u\n", rpc_status_name((enum rpc_status)i), statuses[i]);
+	printf("seconds=%.4f\n", (double)(uv_hrtime() - start) / 1e9);
+}
+
+static int call(const char *path, const char *method)
+{
+	struct edera_error err = EDERA_ERROR_INIT;
+	struct grpc_client *client = grpc_client_new(&loop, path, "grpc_echo/1", &err);
+	struct outcome *outcomes = calloc(calls, sizeof *outcomes);
+
+	if (!client) {
+		fprintf(stderr, "%s\n", err.msg);
+		return 1;
+	}
+	uv_timer_init(&loop, &pausing);
+	if (repeat)
+		call_repeatedly(client, method);
+	else
+		call_at_once(client, method, outcomes);
 	printf("rss_kib=%llu\n", (unsigned long long)echo_rss_kib());
 	grpc_client_free(client);
 	uv_close((uv_handle_t *)&pausing, NULL);
