@@ -141,7 +141,7 @@ static int warn_loose(struct load *l)
 		if (!*x->parent)
 			r = conf_warn(l, x->line, "the section %.100s is not supported yet and has no effect", x->name);
 		else if (!strcmp(x->parent, "plugin"))
-			r = conf_warn(l, x->line, "there is no plugin %.100s, so the section plugin.%.100s has no effect", x->name, x->name);
+			r = conf_warn(l, x->line, "no plugin %.100s is loaded, so the section plugin.%.100s has no effect", x->name, x->name);
 		if (r)
 			return load_fail(l, r, 0, "out of memory");
 	}

@@ -20,15 +20,14 @@ case $(pkg-config --variable=plugindir edera-plugin) in */edera/plugins) ;; *) f
 cflags=$(pkg-config --cflags edera-plugin)
 case $cflags in *"$work/root"*) ;; *) fail "pkg-config names headers outside the staged root: $cflags" ;; esac
 
-for header in "$work"/root/*/include/edera/*.h "$work"/root/*/*/include/edera/*.h "$work"/root/*/*/*/include/edera/*.h; do
-	[ -e "$header" ] || continue
-	found=yes
+headers=$(find "$work/root" -path '*/edera/*.h')
+[ -n "$headers" ] || fail "no header was installed"
+for header in $headers; do
 	# shellcheck disable=SC2086
 	gcc -std=c11 -pedantic -Wall -Wextra -Werror -fsyntax-only $cflags -x c "$header" || fail "$header as C11"
 	# shellcheck disable=SC2086
 	g++ -std=c++17 -pedantic -Wall -Wextra -Werror -fsyntax-only $cflags -x c++ "$header" || fail "$header as C++17"
 done
-[ -n "${found:-}" ] || fail "no header was installed"
 
 # The example builds without warnings, and installs where pkg-config says.
 cp -r "$SRC_DIR/docs/examples/plugin-hello" "$work/hello"

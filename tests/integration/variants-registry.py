@@ -253,6 +253,7 @@ def main():
         skip("skopeo is not installed")
     if os.geteuid() != 0:
         skip("protect-oci-provider is started as its own user, which only root can do")
+    subprocess.run(["make", "-s", "-C", BUILD, "install-users", "DESTDIR="], check=True, stdout=subprocess.DEVNULL)
     work = tempfile.mkdtemp(prefix="variants-registry.")
     os.chmod(work, 0o755)
     try:

@@ -269,11 +269,11 @@ static void warnings(void)
 	      ":2: the section network is not supported yet and has no effect");
 	warns("w.toml", "[pci.devices.gpu0]\nlocations = [\"0000:18:00.0\"]\npermissive = true\n",
 	      ":1: the section pci is not supported yet and has no effect");
-	warns("w.toml", "[plugin.gone]\nx = 1\n", ":1: there is no plugin gone, so the section plugin.gone has no effect");
+	warns("w.toml", "[plugin.gone]\nx = 1\n", ":1: no plugin gone is loaded, so the section plugin.gone has no effect");
 	warns("w.toml", "[oci]\nseed = \"/x\"\n", ":2: oci.seed is not supported yet and has no effect");
 	warns("w.conf", "network { ipv4 { subnet = x } nameservers = {a, b} }\n", ":1: the section network is not supported yet and has no effect");
 	warns("w.conf", "plugin { gone { x = 1 deep { y = {1, 2} } } kvm { retries = 1 } }\n",
-	      ":1: there is no plugin gone, so the section plugin.gone has no effect");
+	      ":1: no plugin gone is loaded, so the section plugin.gone has no effect");
 }
 
 static void first_pass(void)
