@@ -38,14 +38,14 @@ launch_refused() { refused "$1" "$2" protect zone launch --name bad --wait "${@:
 launch_refused "an unknown variant" "debian" --kernel-variant nonesuch
 launch_refused "a bad reference" "reference|not a reference" --kernel 'UPPER//case'
 launch_refused "an image that the registry does not have" "nothere" --kernel-variant missing
-launch_refused "an unreachable registry" "127.0.0.1:1" --kernel-variant unreachable
+launch_refused "an unreachable registry" "^protect: cannot pull '127.0.0.1:1/" --kernel-variant unreachable
 launch_refused "a digest that is not there" "0000" --kernel-variant wrong
 launch_refused "a kernel image without a kernel" "kernel/image" --kernel-variant nokernel
 same "no zone is left by any of them" "" "$(protect zone list --output json | jq -r '.[] | select(.status.state != "ZONE_STATE_FAILED") | .spec.name')"
 for id in $(protect zone list --output json | jq -r '.[].id'); do protect zone destroy "$id" >/dev/null; done
 
 refused "pull of a bad reference" "reference" protect image pull 'a b c'
-refused "pull from an unreachable registry" "127.0.0.1:1" protect image pull 127.0.0.1:1/a/b:1
+refused "pull from an unreachable registry" "^protect: cannot pull '127.0.0.1:1/" protect image pull 127.0.0.1:1/a/b:1
 refused "removal of what is not there" "sha256:1111" protect image remove sha256:1111111111111111111111111111111111111111111111111111111111111111
 refused "removal of what is no digest" "digest|image" protect image remove zzz
 refused "an unknown command" "frobnicate" protect frobnicate
