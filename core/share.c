@@ -22,7 +22,7 @@ const char *share_file(const char *host_path)
 	return stat(host_path, &st) == 0 && !S_ISDIR(st.st_mode) && slash ? slash + 1 : NULL;
 }
 
-static int stage_dir(const struct share *s, char dst[PATH_CAP], struct edera_error *err)
+static int stage_path(const struct share *s, char dst[PATH_CAP], struct edera_error *err)
 {
 	char vm[PATH_CAP], tag[SHARE_TAG_CAP];
 	int r = boot_vm_dir(vm, s->run_dir, s->zone_id, err);
@@ -31,7 +31,15 @@ static int stage_dir(const struct share *s, char dst[PATH_CAP], struct edera_err
 	return r ? r : path_format(dst, err, "%.3000s/shares/%s", vm, tag);
 }
 
-static int stage_file(const char *dir, const char *source, const char *name, struct edera_error *err)
+/* A share that may only be read is so on the host's side: what the guest promises counts for nothing. */
+static int bind_path(const char *source, const char *to, bool read_only, struct edera_error *err)
+{
+	if (mount(source, to, NULL, MS_BIND, NULL) < 0 || (read_only && mount(NULL, to, NULL, MS_BIND | MS_REMOUNT | MS_RDONLY | MS_NOSUID | MS_NODEV, NULL) < 0))
+		return err_errno(err, -errno, "cannot bind '%s'", source);
+	return 0;
+}
+
+static int stage_file(const char *dir, const char *source, const char *name, bool read_only, struct edera_error *err)
 {
 	char to[PATH_CAP];
 	int fd, r;
@@ -42,16 +50,24 @@ static int stage_file(const char *dir, const char *source, const char *name, str
 	if (fd < 0)
 		return err_errno(err, -errno, "cannot create '%s'", to);
 	close(fd);
-	if (mount(source, to, NULL, MS_BIND, NULL) < 0)
-		return err_errno(err, -errno, "cannot bind '%s'", source);
-	return 0;
+	return bind_path(source, to, read_only, err);
+}
+
+static int stage_dir_read_only(const char *dir, const char *source, struct edera_error *err)
+{
+	int r = path_mkdirs(dir, 0755, err);
+
+	return r ? r : bind_path(source, dir, true, err);
 }
 
 static void unstage(const char *dir)
 {
 	char path[PATH_CAP];
 	struct dirent *e;
-	_closedir_ DIR *d = opendir(dir);
+	_closedir_ DIR *d = NULL;
+
+	umount2(dir, MNT_DETACH | UMOUNT_NOFOLLOW);
+	d = opendir(dir);
 
 	while (d && (e = readdir(d)))
 		if (e->d_name[0] != '.' || (strcmp(e->d_name, ".") && strcmp(e->d_name, "..")))
@@ -84,18 +100,20 @@ int share_add(const struct share *s, const struct edera_call *call, const PB(Mou
 	char dir[PATH_CAP], tag[SHARE_TAG_CAP];
 	int r = check(s, m, err);
 
-	if (r || (r = stage_dir(s, dir, err)))
+	if (r || (r = stage_path(s, dir, err)))
 		return r;
-	if (file) {
-		unstage(dir);
-		r = stage_file(dir, m->host_path, file, err);
+	unstage(dir);
+	if (file)
+		r = stage_file(dir, m->host_path, file, m->read_only, err);
+	else if (m->read_only)
+		r = stage_dir_read_only(dir, m->host_path, err);
+	if (file || m->read_only)
 		share.path = dir;
-	}
 	share_tag(s, tag);
 	share.tag = tag;
 	if (!r)
 		r = OP(s->hv, share_attach)(s->hv->inst, call, s->zone_id, &share, err);
-	if (r && file)
+	if (r)
 		unstage(dir);
 	return r;
 }
@@ -108,7 +126,7 @@ int share_remove(const struct share *s, const struct edera_call *call, struct ed
 	share_tag(s, tag);
 	if (OP(s->hv, share_detach))
 		r = OP(s->hv, share_detach)(s->hv->inst, call, s->zone_id, tag, err);
-	if (stage_dir(s, dir, NULL) == 0)
+	if (stage_path(s, dir, NULL) == 0)
 		unstage(dir);
 	return r;
 }

@@ -121,6 +121,8 @@ void configure(struct agent *, const ProtobufCMessage *, struct caller);
 struct disk_wait;
 /* Calls ready once the disk is there (0), or with -ENODEV after DISK_WAIT_MS; never from within. NULL: no memory. */
 struct disk_wait *disk_wait(struct agent *, const char *serial, void (*ready)(void *user, int code), void *user);
+/* The same for a directory that the host shares; it is mounted at target when ready says so. */
+struct disk_wait *share_wait(struct agent *, const char *tag, const char *target, bool read_only, void (*ready)(void *user, int code), void *user);
 void disk_wait_cancel(struct disk_wait *); /* accepts NULL */
 #define DISK_WAIT_MS 15000
 /* Mounts the disk read-only (as far as its filesystem is one of squashfs, erofs, ext4) at a directory, which is made. */

@@ -63,6 +63,8 @@ static int mount_root(struct agent *a, const char *dir, const Edera__Agent__V1__
 
 /* ---- what the host lends ---- */
 
+int bundle_mount_path(const char *dir, size_t i, char ret[PATH_CAP], struct edera_error *err) { return path_format(ret, err, "%s/mounts/%zu", dir, i); }
+
 /* Where the source of mount i is in the zone. */
 static int mount_source(struct agent *a, const char *dir, const Edera__Agent__V1__Mount *m, size_t i, char **ret, struct edera_error *err)
 {
@@ -70,15 +72,11 @@ static int mount_source(struct agent *a, const char *dir, const Edera__Agent__V1
 
 	if (strchr(m->file, '/') || !strcmp(m->file, "..") || !strcmp(m->file, "."))
 		return err_set(err, -EINVAL, "cannot mount '%s': it is not the name of one file", m->file);
-	if (path_format(base, err, "%s/mounts/%zu", dir, i))
+	if (bundle_mount_path(dir, i, base, err))
 		return err->code;
 	switch (m->source_case) {
 	case EDERA__AGENT__V1__MOUNT__SOURCE_VIRTIOFS_TAG:
-		if (path_mkdirs(base, 0755, err))
-			return err->code;
-		if (mount(m->virtiofs_tag, base, "virtiofs", MS_NODEV | (m->read_only ? MS_RDONLY : 0), NULL) < 0)
-			return err_errno(err, -errno, "cannot mount the shared directory '%s'", m->virtiofs_tag);
-		break;
+		break; /* mounted there already */
 	case EDERA__AGENT__V1__MOUNT__SOURCE_DISK_SERIAL:
 		if (disk_mount(a, m->disk_serial, base, m->read_only, err))
 			return err->code;

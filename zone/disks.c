@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Disks are told apart by serial. A regular file of that name in the state directory's disks/ comes before any device; it is
+/* Disks are told apart by serial, directories that the host shares by tag. A regular file of that name in the state directory's disks/ comes before any device; it is
  * mounted through a loop device. */
 #include "agent.h"
 
@@ -75,7 +75,9 @@ struct disk_wait {
 	struct agent *a;
 	uv_timer_t timer;
 	uint64_t step, deadline;
-	char serial[80];
+	char serial[80];        /* or the tag of a share */
+	char target[PATH_CAP];  /* where the share is mounted; "": a disk */
+	bool read_only;
 	void (*ready)(void *user, int code);
 	void *user;
 };
@@ -91,12 +93,18 @@ void disk_wait_cancel(struct disk_wait *w)
 		uv_close((uv_handle_t *)&w->timer, free_wait);
 }
 
+/* Nothing lists the tags there are: mounting one is how to ask. */
+static int mount_share(const struct disk_wait *w)
+{
+	return mount(w->serial, w->target, "virtiofs", MS_NODEV | (w->read_only ? MS_RDONLY : 0), NULL) < 0 ? -errno : 0;
+}
+
 static void look(uv_timer_t *t)
 {
 	struct disk_wait *w = t->data;
 	char path[PATH_CAP];
 	bool file;
-	int r = find(w->a, w->serial, path, &file);
+	int r = *w->target ? mount_share(w) : find(w->a, w->serial, path, &file);
 
 	if (r && uv_now(w->a->loop) < w->deadline) {
 		w->step = w->step * 2 < LOOK_MAX_MS ? w->step * 2 : LOOK_MAX_MS;
@@ -105,6 +113,17 @@ static void look(uv_timer_t *t)
 	}
 	w->ready(w->user, r ? -ENODEV : 0);
 	disk_wait_cancel(w);
+}
+
+struct disk_wait *share_wait(struct agent *a, const char *tag, const char *target, bool read_only, void (*ready)(void *, int), void *user)
+{
+	struct disk_wait *w = path_mkdirs(target, 0755, NULL) ? NULL : disk_wait(a, tag, ready, user);
+
+	if (w) {
+		snprintf(w->target, sizeof w->target, "%s", target);
+		w->read_only = read_only;
+	}
+	return w;
 }
 
 struct disk_wait *disk_wait(struct agent *a, const char *serial, void (*ready)(void *, int), void *user)

@@ -282,24 +282,41 @@ static int run_create(struct workload *w, struct edera_error *err)
 
 static void on_disk(void *user, int code);
 
-/* The serial of the next disk to wait for, or NULL. */
-static const char *next_disk(struct workload *w)
+/* The serial of the next disk or the tag of the next share to wait for, or NULL. */
+static const char *next_source(struct workload *w)
 {
 	if (w->disk == 0)
 		return w->q->disk_serial;
-	for (; w->disk <= w->q->n_mounts; w->disk++)
-		if (w->q->mounts[w->disk - 1]->source_case == EDERA__AGENT__V1__MOUNT__SOURCE_DISK_SERIAL)
-			return w->q->mounts[w->disk - 1]->disk_serial;
+	for (; w->disk <= w->q->n_mounts; w->disk++) {
+		const Edera__Agent__V1__Mount *m = w->q->mounts[w->disk - 1];
+
+		if (m->source_case == EDERA__AGENT__V1__MOUNT__SOURCE_DISK_SERIAL)
+			return m->disk_serial;
+		if (m->source_case == EDERA__AGENT__V1__MOUNT__SOURCE_VIRTIOFS_TAG)
+			return m->virtiofs_tag;
+	}
 	return NULL;
+}
+
+static struct disk_wait *wait_for(struct workload *w, const char *source)
+{
+	const Edera__Agent__V1__Mount *m = w->disk ? w->q->mounts[w->disk - 1] : NULL;
+	char target[PATH_CAP];
+
+	if (!m || m->source_case == EDERA__AGENT__V1__MOUNT__SOURCE_DISK_SERIAL)
+		return disk_wait(w->a, source, on_disk, w);
+	if (bundle_mount_path(w->dir, w->disk - 1, target, NULL))
+		return NULL;
+	return share_wait(w->a, source, target, m->read_only, on_disk, w);
 }
 
 static void create_on(struct workload *w)
 {
 	struct edera_error err = EDERA_ERROR_INIT;
-	const char *serial = next_disk(w);
+	const char *source = next_source(w);
 
-	if (serial) {
-		w->disks = disk_wait(w->a, serial, on_disk, w);
+	if (source) {
+		w->disks = wait_for(w, source);
 		if (w->disks)
 			return;
 		err_set(&err, -ENOMEM, "out of memory");
@@ -317,7 +334,7 @@ static void on_disk(void *user, int code)
 
 	w->disks = NULL;
 	if (code) {
-		err_set(&err, -ENODEV, "cannot create the workload '%s': no disk with the serial '%s' appeared within %d s", w->id, next_disk(w),
+		err_set(&err, -ENODEV, "cannot create the workload '%s': no disk or share '%s' appeared within %d s", w->id, next_source(w),
 			DISK_WAIT_MS / 1000);
 		fail_create(w, &err);
 		return;

@@ -70,10 +70,11 @@ static inline void kvm_conn_close(virConnectPtr *c) { if (*c) virConnectClose(*c
 /* xml.c */
 int kvm_domain_xml(const struct kvm *, const struct edera_vm_spec *, struct buf *ret, struct edera_error *);
 int kvm_disk_xml(const struct edera_disk *, unsigned index, struct buf *ret, struct edera_error *);
+int kvm_share_xml(const struct edera_share *, const char *socket, struct buf *ret, struct edera_error *);
 void kvm_disk_target(unsigned index, char dst[8]); /* sda, sdb, ... sdz, sdaa, ... */
 #define KVM_MAX_DISKS 200u
 
-/* vm.c, disk.c, stream.c: the op table */
+/* vm.c, disk.c, share.c, stream.c: the op table */
 int kvm_vm_create(void *, const struct edera_call *, const struct edera_vm_spec *, struct edera_vm_info *, struct edera_error *);
 int kvm_vm_start(void *, const struct edera_call *, const char *id, struct edera_error *);
 int kvm_vm_stop(void *, const struct edera_call *, const char *id, uint32_t flags, struct edera_error *);
@@ -84,5 +85,7 @@ int kvm_vm_channel(void *, const struct edera_call *, const char *id, int *ret_f
 int kvm_vm_console(void *, const struct edera_call *, const char *id, int *ret_fd, struct edera_error *);
 int kvm_disk_attach(void *, const struct edera_call *, const char *id, const struct edera_disk *, struct edera_error *);
 int kvm_disk_detach(void *, const struct edera_call *, const char *id, const char *serial, struct edera_error *);
+int kvm_share_attach(void *, const struct edera_call *, const char *id, const struct edera_share *, struct edera_error *);
+int kvm_share_detach(void *, const struct edera_call *, const char *id, const char *tag, struct edera_error *);
 
 #endif

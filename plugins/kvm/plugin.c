@@ -135,11 +135,13 @@ static const struct edera_hypervisor_ops ops = {
 	.vm_console = kvm_vm_console,
 	.disk_attach = kvm_disk_attach,
 	.disk_detach = kvm_disk_detach,
+	.share_attach = kvm_share_attach,
+	.share_detach = kvm_share_detach,
 };
 
 static const struct edera_provide provides[] = {
 	{ EDERA_KIND_HYPERVISOR, 0, "kvm",
-	  EDERA_HV_BLOCK_HOTPLUG | EDERA_HV_CONSOLE | EDERA_HV_ADOPT | EDERA_HV_PV_ONLY | EDERA_HV_OWN_KERNEL, &ops },
+	  EDERA_HV_BLOCK_HOTPLUG | EDERA_HV_FS_SHARE | EDERA_HV_CONSOLE | EDERA_HV_ADOPT | EDERA_HV_PV_ONLY | EDERA_HV_OWN_KERNEL, &ops },
 	{ 0 },
 };
 

@@ -87,6 +87,23 @@ int kvm_disk_xml(const struct edera_disk *d, unsigned index, struct buf *b, stru
 	return b->failed ? err_set(err, -ENOMEM, "cannot get memory to describe disk '%s'", d->serial) : 0;
 }
 
+int kvm_share_xml(const struct edera_share *s, const char *socket, struct buf *b, struct edera_error *err)
+{
+	struct stat st;
+	int r = check_path("share", s->path, err);
+
+	if (r)
+		return r;
+	if (stat(s->path, &st) < 0)
+		return err_errno(err, -errno, "cannot share '%s'", s->path);
+	if (!S_ISDIR(st.st_mode))
+		return err_set(err, -ENOTDIR, "cannot share '%s': it is not a directory", s->path);
+	buf_puts(b, "<filesystem type='mount'><driver type='virtiofs' queue='1024'/><source socket='");
+	escape(b, socket);
+	buf_printf(b, "'/><target dir='%s'/><alias name='ua-share-%s'/></filesystem>", s->tag, s->tag);
+	return b->failed ? err_set(err, -ENOMEM, "cannot get memory to describe share '%s'", s->tag) : 0;
+}
+
 static void describe_boot(const struct kvm *k, const struct edera_vm_spec *s, struct buf *b)
 {
 	buf_puts(b, "<os><type arch='x86_64' machine='");
@@ -142,6 +159,7 @@ int kvm_domain_xml(const struct kvm *k, const struct edera_vm_spec *s, struct bu
 	element(&b, "title", s->name ? s->name : "");
 	buf_printf(&b, "<metadata><protect:zone xmlns:protect='%s'/></metadata>", k->owner);
 	buf_printf(&b, "<memory unit='MiB'>%llu</memory>", (unsigned long long)s->memory_mib);
+	buf_puts(&b, "<memoryBacking><source type='memfd'/><access mode='shared'/></memoryBacking>"); /* virtiofsd reads and writes it */
 	buf_printf(&b, "<vcpu current='%u'>%u</vcpu>", s->vcpus, s->max_vcpus > s->vcpus ? s->max_vcpus : s->vcpus);
 	describe_boot(k, s, &b);
 	buf_puts(&b, "<features><acpi/><apic/></features><clock offset='utc'/>");
