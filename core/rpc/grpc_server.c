@@ -10,6 +10,7 @@
 #include "rpc/unix_socket.h"
 
 #define CONNECTIONS_MAX 1024u
+#define CONNECTIONS_OF_ONE_UID 256u /* so that nobody but our own user can use all of them up */
 #define LISTENERS_MAX 8u
 #define FLUSH_MS 1000u /* time cancelled calls get to reach their clients at shutdown */
 
@@ -109,19 +110,32 @@ void grpc_server_conn_gone(struct h2_conn *c)
 	stopped(server);
 }
 
+static bool has_room_for(const struct grpc_server *server, const struct grpc_peer *peer)
+{
+	const struct h2_conn *c;
+	size_t n = 0;
+
+	TAILQ_FOREACH(c, &server->conns, link)
+		n += ((struct grpc_serving *)c->owner)->peer.uid == peer->uid;
+	return server->n_conns < CONNECTIONS_MAX && (n < CONNECTIONS_OF_ONE_UID || peer->uid == geteuid());
+}
+
 static void on_connection(void *user, int fd)
 {
 	struct grpc_server *server = user;
-	struct grpc_serving *serving = server->n_conns < CONNECTIONS_MAX ? calloc(1, sizeof *serving) : NULL;
-	struct h2_conn *c = serving ? h2_conn_new(server->loop, &grpc_call_role, serving) : NULL;
+	struct grpc_serving *serving = calloc(1, sizeof *serving);
+	struct h2_conn *c = NULL;
 
+	if (serving) {
+		serving->server = server;
+		get_peer(fd, &serving->peer);
+		c = has_room_for(server, &serving->peer) ? h2_conn_new(server->loop, &grpc_call_role, serving) : NULL;
+	}
 	if (!c) {
 		free(serving);
 		close(fd);
 		return;
 	}
-	serving->server = server;
-	get_peer(fd, &serving->peer);
 	TAILQ_INSERT_TAIL(&server->conns, c, link);
 	server->n_conns++;
 	h2_conn_start(c, fd);

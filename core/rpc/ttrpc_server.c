@@ -271,28 +271,41 @@ static void on_connection(void *user, int fd)
 	wait_for(s);
 }
 
-static int add_listener(struct ttrpc_server *server, struct unix_listener *l)
+static int has_room(const struct ttrpc_server *server, struct edera_error *err)
 {
-	if (!l)
-		return -EIO;
-	server->listeners[server->n_listeners++] = l;
-	return 0;
+	return server->n_listeners < LISTENERS_MAX ? 0 : err_set(err, -ENOSPC, "a ttrpc server listens on at most %u sockets", LISTENERS_MAX);
 }
 
 int ttrpc_server_listen_fd(struct ttrpc_server *server, int fd, struct edera_error *err)
 {
-	if (server->n_listeners == LISTENERS_MAX) {
+	struct edera_error local = EDERA_ERROR_INIT;
+	struct unix_listener *l;
+
+	err = err ? err : &local;
+	if (has_room(server, err)) {
 		close(fd);
-		return err_set(err, -ENOSPC, "a ttrpc server has at most %u sockets", LISTENERS_MAX);
+		return err->code;
 	}
-	return add_listener(server, unix_listener_new_fd(server->loop, fd, on_connection, server, err));
+	l = unix_listener_new_fd(server->loop, fd, on_connection, server, err);
+	if (!l)
+		return err->code;
+	server->listeners[server->n_listeners++] = l;
+	return 0;
 }
 
 int ttrpc_server_listen_unix(struct ttrpc_server *server, const char *path, mode_t mode, struct edera_error *err)
 {
-	if (server->n_listeners == LISTENERS_MAX)
-		return err_set(err, -ENOSPC, "cannot listen on %s: a ttrpc server has at most %u sockets", path, LISTENERS_MAX);
-	return add_listener(server, unix_listener_new(server->loop, path, mode, getegid(), on_connection, server, err));
+	struct edera_error local = EDERA_ERROR_INIT;
+	struct unix_listener *l;
+
+	err = err ? err : &local;
+	if (has_room(server, err))
+		return err->code;
+	l = unix_listener_new(server->loop, path, mode, getegid(), on_connection, server, err);
+	if (!l)
+		return err->code;
+	server->listeners[server->n_listeners++] = l;
+	return 0;
 }
 
 size_t ttrpc_server_connections(const struct ttrpc_server *server) { return server->n_sockets; }

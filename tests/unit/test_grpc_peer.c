@@ -5,7 +5,9 @@
 #include <nghttp2/nghttp2.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include "base/buf.h"
 #include "base/cleanup.h"
 #include "echo_service.h"
@@ -468,12 +470,46 @@ static void test_garbage(void)
 	turns(10);
 }
 
+/* Another user fills what he may; our own still gets in. */
+static void test_connections(void)
+{
+	static int fds[400];
+	struct peer *p;
+	int32_t id;
+	size_t alive = 0;
+	char byte;
+
+	if (geteuid())
+		return; /* only root can be another user */
+	CU_ASSERT_EQUAL(chmod(dir, 0755) | chmod(path, 0666), 0);
+	CU_ASSERT_EQUAL_FATAL(seteuid(65534), 0);
+	for (size_t i = 0; i < 400; i++)
+		fds[i] = unix_socket_connect(path);
+	CU_ASSERT_EQUAL_FATAL(seteuid(0), 0); /* before the server, which is this process too, sees them */
+	turns(500);
+	for (size_t i = 0; i < 400; i++) {
+		ssize_t n = fds[i] < 0 ? 0 : recv(fds[i], &byte, 1, MSG_DONTWAIT | MSG_PEEK);
+
+		alive += n != 0 && (n > 0 || errno == EAGAIN);
+	}
+	CU_ASSERT_EQUAL(alive, 256);
+	p = peer_new(true);
+	id = ask(p, (struct ask){ 0 }, BODY(EMPTY_MESSAGE));
+	wait_closed(p, id);
+	CU_ASSERT_STRING_EQUAL(p->seen[id / 2].grpc, "0");
+	peer_free(p);
+	for (size_t i = 0; i < 400; i++)
+		if (fds[i] >= 0)
+			close(fds[i]);
+	turns(600);
+}
+
 int main(void)
 {
 	static CU_TestInfo tests[] = {
 		{ "requests", test_requests }, { "large headers", test_large_headers }, { "early answer", test_early_answer }, { "deadlines", test_deadlines },
 		{ "half messages", test_half_messages }, { "never reads", test_never_reads }, { "reset flood", test_reset_flood }, { "floods", test_floods },
-		{ "garbage", test_garbage },
+		{ "garbage", test_garbage }, { "connections", test_connections },
 		CU_TEST_INFO_NULL,
 	};
 	static CU_SuiteInfo suites[] = { { .pName = "gRPC peers", .pSetUpFunc = start_server, .pTearDownFunc = stop_server, .pTests = tests }, CU_SUITE_INFO_NULL };
