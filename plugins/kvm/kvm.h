@@ -30,10 +30,11 @@ struct kvm {
 	pthread_t loop;
 	bool loop_runs;
 	atomic_bool ending;
-	pthread_mutex_t lock;    /* over conn and events */
+	pthread_mutex_t lock;    /* over conn and the callback ids */
 	virConnectPtr conn;
-	int events;              /* callback id, -1 = none */
-	struct kvm_end *ends;    /* VMs whose end was asked for, until it is reported */
+	int events, shutdowns;   /* callback ids, -1 = none */
+	pthread_mutex_t ends_lock;
+	struct kvm_end *ends;    /* VMs of whose end more is known than libvirt will report */
 };
 
 /* accel.c: decides between KVM and software emulation. choice: "auto", "kvm" or "tcg". */
@@ -49,12 +50,20 @@ void kvm_loop_stop(struct kvm *);
 /* A reference to a live connection; the caller closes it. Opens it again if libvirtd went away. */
 int kvm_connect(struct kvm *, virConnectPtr *ret, struct edera_error *);
 void kvm_disconnect(struct kvm *);
-/* libvirt reports a domain it was told to destroy as crashed when QEMU's end overtakes the order. These keep the two apart:
- * expected before the order is given, forgotten when a VM of that id is made (again). */
-void kvm_expect_end(struct kvm *, const char *id);
-bool kvm_forget_end(struct kvm *, const char *id); /* true: it was expected; NULL: all */
 
-/* root.c: the directory an embedded libvirt lives in. */
+/* events.c: k->conn is open. */
+int kvm_events_start(struct kvm *, struct edera_error *);
+void kvm_events_stop(struct kvm *);
+/* What libvirt reports of an end is not enough: a domain it was told to destroy counts as crashed when QEMU's end overtakes the
+ * order, and one whose kernel panicked, and so rebooted, as shut down. Noted before that end is reported, forgotten when a VM of the
+ * id is made (again). */
+enum kvm_end_kind { KVM_END_UNKNOWN, KVM_END_ASKED, KVM_END_REBOOT };
+void kvm_note_end(struct kvm *, const char *id, enum kvm_end_kind);
+enum kvm_end_kind kvm_forget_end(struct kvm *, const char *id); /* what was noted first; NULL: forgets all */
+
+/* root.c: where libvirt is, and the directory an embedded one lives in. */
+#define KVM_EMBED_URI "qemu:///embed" /* with or without ?root=DIR */
+int kvm_set_uri(struct kvm *, const char *uri, struct edera_error *);
 int kvm_root_prepare(struct kvm *, struct edera_error *);
 
 /* domain.c: finding domains, and what all ops need. */

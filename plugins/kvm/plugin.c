@@ -38,6 +38,7 @@ static void finish(void *inst)
 	struct kvm *k = inst;
 
 	kvm_forget_end(k, NULL);
+	pthread_mutex_destroy(&k->ends_lock);
 	pthread_mutex_destroy(&k->lock);
 	free(k);
 }
@@ -71,22 +72,18 @@ static int init(const struct edera_host *host, const struct edera_conf *conf, vo
 	k->machine = host->conf_str(conf, "machine");
 	k->emulator = host->conf_str(conf, "emulator");
 	k->run_dir = host->path(host->core, EDERA_PATH_RUN);
-	k->embedded = !strcmp(uri, "qemu:///embed");
-	k->events = -1;
+	k->events = k->shutdowns = -1;
 	pthread_mutex_init(&k->lock, NULL);
+	pthread_mutex_init(&k->ends_lock, NULL);
 	r = kvm_choose_accelerator(host->conf_str(conf, "accelerator"), &k->hardware, err);
 	if (k->hardware)
 		k->qemu_gid = kvm_group_of(KVM_NODE, false);
-	if (!k->embedded && !k->qemu_gid)
-		k->qemu_gid = kvm_group_of(KVM_LIBVIRTD_DIR, true);
 	if (!r)
 		r = set_owner(k, err);
 	if (!r)
-		r = path_format(k->root, err, "%s/libvirt", k->run_dir);
-	if (!r && k->embedded)
-		snprintf(k->uri, sizeof k->uri, "qemu:///embed?root=%s", k->root);
-	else if (!r && (size_t)snprintf(k->uri, sizeof k->uri, "%s", uri) >= sizeof k->uri)
-		r = err_set(err, -EINVAL, "the libvirt connection '%.64s...' is too long", uri);
+		r = kvm_set_uri(k, uri, err);
+	if (!r && !k->embedded && !k->qemu_gid)
+		k->qemu_gid = kvm_group_of(KVM_LIBVIRTD_DIR, true);
 	/* What libvirt has to say comes back as errors of its calls; each would also go to stderr. */
 	setenv("LIBVIRT_LOG_OUTPUTS", "4:file:/dev/null", 0);
 	virSetErrorFunc(NULL, ignore_error);

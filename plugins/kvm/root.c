@@ -2,9 +2,11 @@
 /* The directory an embedded libvirt lives in: gone after a reboot, as its VMs are, but for the cache of what QEMU can do. */
 #include "kvm.h"
 #include "base/cleanup.h"
+#include "base/text.h"
 
 #include <grp.h>
 #include <pwd.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -49,6 +51,22 @@ static int link_cache(const struct kvm *k, struct edera_error *err)
 		r = path_format(link, err, "%s/cache", k->root);
 	if (!r && symlink(target, link) < 0 && errno != EEXIST)
 		r = err_errno(err, -errno, "cannot make the link '%s'", link);
+	return r;
+}
+
+int kvm_set_uri(struct kvm *k, const char *uri, struct edera_error *err)
+{
+	int r = 0;
+
+	k->embedded = text_starts(uri, KVM_EMBED_URI) && (!uri[strlen(KVM_EMBED_URI)] || text_starts(uri, KVM_EMBED_URI "?root=/"));
+	if (k->embedded && uri[strlen(KVM_EMBED_URI)])
+		r = path_format(k->root, err, "%s", uri + strlen(KVM_EMBED_URI "?root="));
+	else if (k->embedded)
+		r = path_format(k->root, err, "%s/libvirt", k->run_dir);
+	if (!r && k->embedded)
+		snprintf(k->uri, sizeof k->uri, KVM_EMBED_URI "?root=%s", k->root);
+	else if (!r && (size_t)snprintf(k->uri, sizeof k->uri, "%s", uri) >= sizeof k->uri)
+		r = err_set(err, -EINVAL, "the libvirt connection '%.64s...' is too long", uri);
 	return r;
 }
 

@@ -89,7 +89,7 @@ static int end_domain(struct kvm *k, virDomainPtr dom, const char *id, struct ed
 {
 	virErrorPtr e;
 
-	kvm_expect_end(k, id);
+	kvm_note_end(k, id, KVM_END_ASKED);
 	if (virDomainDestroy(dom) == 0)
 		return 0;
 	e = virGetLastError();

@@ -99,14 +99,14 @@ static void take_down(const struct edera_plugin *p, void *inst)
 static int usage(void)
 {
 	fprintf(stderr, "usage: contract PLUGIN.so --work DIR [--set KEY=VALUE]... [--kernel FILE] [--initrd FILE] [--cmdline TEXT]\n"
-	                "                [--console-text TEXT] [--power-off TEXT] [--agent] [--foreign ID] [--only PATTERN] [--rounds N]\n");
+	                "                [--console-text TEXT] [--power-off TEXT] [--panic TEXT] [--agent] [--foreign ID] [--only PATTERN] [--rounds N]\n");
 	return 2;
 }
 
 static const struct option long_options[] = {
 	{ "work", 1, NULL, 'w' }, { "set", 1, NULL, 's' }, { "kernel", 1, NULL, 'k' }, { "initrd", 1, NULL, 'i' }, { "cmdline", 1, NULL, 'c' },
 	{ "console-text", 1, NULL, 't' }, { "power-off", 1, NULL, 'p' }, { "agent", 0, NULL, 'a' },
-	{ "foreign", 1, NULL, 'f' }, { "only", 1, NULL, 'o' }, { "rounds", 1, NULL, 'r' }, { "leave", 1, NULL, 'l' },
+	{ "foreign", 1, NULL, 'f' }, { "panic", 1, NULL, 'n' }, { "only", 1, NULL, 'o' }, { "rounds", 1, NULL, 'r' }, { "leave", 1, NULL, 'l' },
 	{ "take-down", 0, NULL, 'd' }, { 0 },
 };
 
@@ -133,6 +133,7 @@ int main(int argc, char **argv)
 		case 't': o.console_text = optarg; break;
 		case 'p': o.power_off = optarg; break;
 		case 'a': o.agent = true; break;
+		case 'n': o.panic = optarg; break;
 		case 'f': o.foreign = optarg; break;
 		case 'o': o.only = optarg; break;
 		case 'r': o.rounds = atoi(optarg); break;

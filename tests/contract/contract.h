@@ -15,6 +15,7 @@ struct options {
 	const char *kernel, *initrd, *cmdline;
 	const char *console_text;  /* what the guest prints once it runs */
 	const char *power_off;     /* typed at the console then, makes the guest power off */
+	const char *panic;         /* ... makes its kernel panic */
 	const char *foreign;       /* id of a VM of the same backend that is not the daemon's */
 	bool agent;                /* the guest runs the zone agent */
 	const char *only;          /* run only tests whose name matches this pattern */

@@ -13,9 +13,16 @@ mkdir -p "$work/initrd/bin"
 cp "$(command -v busybox)" "$work/initrd/bin/"
 cat >"$work/initrd/init" <<'EOF'
 #!/bin/busybox sh
+/bin/busybox mkdir -p /proc
+/bin/busybox mount -t proc proc /proc
 /bin/busybox mount -t devtmpfs dev /dev
 echo THE-GUEST-RUNS
-while read -r line; do [ "$line" != off ] || /bin/busybox poweroff -f; done
+while read -r line; do
+	case $line in
+	off) /bin/busybox poweroff -f ;;
+	panic) echo c >/proc/sysrq-trigger ;;
+	esac
+done
 EOF
 chmod 755 "$work/initrd/init"
 (cd "$work/initrd" && find . | cpio --quiet -o -H newc) >"$work/console.cpio"
@@ -25,7 +32,7 @@ cat "$files/early.cpio" >>"$work/agent.cpio"
 chmod 644 "$work/kernel" "$work"/*.cpio
 
 status=0
-contract_run "$plugin" --kernel "$work/kernel" --initrd "$work/console.cpio" --cmdline quiet \
-	--console-text THE-GUEST-RUNS --power-off off || status=1
+contract_run "$plugin" --kernel "$work/kernel" --initrd "$work/console.cpio" --cmdline "quiet panic=-1" \
+	--console-text THE-GUEST-RUNS --power-off off --panic panic || status=1
 contract_run "$plugin" --kernel "$work/kernel" --initrd "$work/agent.cpio" --cmdline quiet --agent --only 'a[dg]*' || status=1
 exit $status
