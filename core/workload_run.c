@@ -74,7 +74,7 @@ static void follow(struct workload *w, struct zone *z)
 	struct record *rec = output_record(w->output);
 	struct agent_offsets from = { record_stream_end(rec, 1), record_stream_end(rec, 2) };
 
-	w->process = agent_process_open(z->agent, w->pb->id, &from, 0, &process_ops, w);
+	w->process = agent_process_open(z->agent, w->pb->id, &from, &process_ops, w);
 }
 
 /* ---- calls to the agent; the answers find the workload by its id ---- */
@@ -261,7 +261,7 @@ int workload_stop(struct workload *w, uint64_t timeout_s, struct edera_error *er
 		agent_process_signal(w->process, SIGKILL);
 		return 0;
 	}
-	agent_process_signal(w->process, SIGTERM);
+	agent_process_signal(w->process, 0);
 	if (!w->kill_timer) {
 		w->kill_timer = pb_xcalloc(1, sizeof *w->kill_timer);
 		uv_timer_init(w->d->loop, w->kill_timer);

@@ -151,7 +151,8 @@ static void free_sources(char **v, size_t n)
 	free(v);
 }
 
-int bundle_make(struct agent *a, const char *dir, const Edera__Agent__V1__CreateWorkloadRequest *q, json_object **ret_process, struct edera_error *err)
+int bundle_make(struct agent *a, const char *dir, const Edera__Agent__V1__CreateWorkloadRequest *q, json_object **ret_process, int *ret_stop_signal,
+		struct edera_error *err)
 {
 	struct container_input in = { .q = q, .dir = dir, .cgroups = a->cgroups, .max_files = a->init ? 524288 : 0 };
 	char hostname[80], root[PATH_CAP], **sources = calloc(q->n_mounts + 1, sizeof *sources);
@@ -185,6 +186,8 @@ int bundle_make(struct agent *a, const char *dir, const Edera__Agent__V1__Create
 	in.hostname = hostname;
 	if (!r)
 		r = write_config(&in, ret_process, err);
+	if (!r && image.stop_signal)
+		*ret_stop_signal = image.stop_signal;
 	image_config_free(&image);
 	free_sources(sources, q->n_mounts);
 	return r;

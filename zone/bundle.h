@@ -9,8 +9,10 @@
 
 /* Where the share of mount i is to be mounted before the bundle is made. */
 int bundle_mount_path(const char *dir, size_t i, char ret[PATH_CAP], struct edera_error *);
-/* The disks and shares are there. *ret_process: the container's process for later exec (json_object_put). On failure bundle_remove is still due. */
-int bundle_make(struct agent *, const char *dir, const Edera__Agent__V1__CreateWorkloadRequest *, json_object **ret_process, struct edera_error *);
+/* The disks and shares are there. *ret_process: the container's process for later exec (json_object_put); *ret_stop_signal: what the
+ * image wants to be stopped with, untouched if it does not say. On failure bundle_remove is still due. */
+int bundle_make(struct agent *, const char *dir, const Edera__Agent__V1__CreateWorkloadRequest *, json_object **ret_process, int *ret_stop_signal,
+		struct edera_error *);
 void bundle_remove(const char *dir, size_t n_mounts);
 
 #endif

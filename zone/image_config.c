@@ -4,6 +4,7 @@
 #include "base/cleanup.h"
 #include "base/text.h"
 #include <json.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <string.h>
 
@@ -77,12 +78,33 @@ static int take_text(const json_object *config, const char *key, char **ret, str
 	return *ret ? 0 : err_set(err, -ENOMEM, "out of memory");
 }
 
+/* "SIGTERM", "TERM", "15", "RTMIN+3" */
+static int signal_number(const char *s)
+{
+	uint64_t n;
+
+	if (!text_parse_u64(s, 1, 64, &n))
+		return (int)n;
+	if (text_starts(s, "SIG"))
+		s += 3;
+	if (text_starts(s, "RTMIN"))
+		return !s[5] ? SIGRTMIN : s[5] == '+' && !text_parse_u64(s + 6, 0, 30, &n) ? SIGRTMIN + (int)n : 0;
+	for (int i = 1; i < SIGRTMIN; i++) {
+		const char *name = sigabbrev_np(i);
+
+		if (name && !strcmp(name, s))
+			return i;
+	}
+	return 0;
+}
+
 int image_config_parse(const void *json, size_t len, struct image_config *ret, struct edera_error *err)
 {
 	_cleanup_(free_tokener) json_tokener *t = json_tokener_new_ex(MAX_DEPTH);
 	_cleanup_(put_json) json_object *root = NULL;
 	struct image_config c = { 0 };
 	json_object *config = NULL;
+	char *stop = NULL;
 
 	if (!t)
 		return err_set(err, -ENOMEM, "out of memory");
@@ -100,10 +122,13 @@ int image_config_parse(const void *json, size_t len, struct image_config *ret, s
 			return err_set(err, -EINVAL, "cannot use the image's configuration: config is not an object");
 	}
 	if ((config && (take_list(config, "Env", &c.env, err) || take_list(config, "Entrypoint", &c.entrypoint, err) || take_list(config, "Cmd", &c.cmd, err))) ||
-	    take_text(config, "User", &c.user, err) || take_text(config, "WorkingDir", &c.working_dir, err)) {
+	    take_text(config, "User", &c.user, err) || take_text(config, "WorkingDir", &c.working_dir, err) ||
+	    take_text(config, "StopSignal", &stop, err)) {
 		image_config_free(&c);
 		return err ? err->code : -EINVAL;
 	}
+	c.stop_signal = signal_number(stop);
+	free(stop);
 	*ret = c;
 	return 0;
 }

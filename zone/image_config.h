@@ -10,6 +10,7 @@
 struct image_config {
 	char **env, **entrypoint, **cmd; /* ended by NULL; NULL: none */
 	char *user, *working_dir;        /* never NULL */
+	int stop_signal;                 /* 0: it does not say, or not what we know */
 };
 
 /* No bytes at all are an image that says nothing. */

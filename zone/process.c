@@ -161,9 +161,7 @@ static void serve_write(struct process *p, bool timed_out)
 	if (!w->waiting)
 		return;
 	r.closed = !p->in.watch;
-	r.accepted_offset = p->in.accepted < end ? p->in.accepted : end;
-	if (r.closed)
-		r.accepted_offset = end;
+	r.accepted_offset = r.closed && p->in.accepted < end ? end : p->in.accepted;
 	if (r.closed || r.accepted_offset > w->write.offset || !w->write.len || timed_out) {
 		end_wait(w);
 		caller_reply(p->a, w->from, &r.base);
@@ -542,23 +540,26 @@ void process_signal(struct agent *a, const ProtobufCMessage *m, struct caller fr
 	Edera__Agent__V1__SignalReply r = EDERA__AGENT__V1__SIGNAL_REPLY__INIT;
 	struct process *p = find_for(a, q->id, from);
 	struct edera_error err = EDERA_ERROR_INIT;
+	int signal = q->signal;
 
 	if (!p)
 		return;
-	if (q->signal < 1 || q->signal > 64) {
+	if (q->signal < 0 || q->signal > 64) {
 		err_set(&err, -EINVAL, "%d is not a signal", q->signal);
 		caller_fail(a, from, &err);
 		return;
 	}
+	if (!signal)
+		signal = p->workload && workload_main(p->workload) == p ? workload_stop_signal(p->workload) : SIGTERM;
 	r.delivered = p->running;
 	for (int i = 0; q->token && i < N_TOKENS; i++)
 		if (p->tokens[i] == q->token)
 			goto out;
 	p->tokens[p->next_token++ % N_TOKENS] = q->token;
 	if (q->all && p->workload && workload_main(p->workload) == p)
-		workload_kill_all(p->workload, q->signal);
+		workload_kill_all(p->workload, signal);
 	else
-		process_kill(p, q->signal, q->all);
+		process_kill(p, signal, q->all);
 out:
 	caller_reply(a, from, &r.base);
 }

@@ -23,6 +23,7 @@ struct workload {
 	Edera__Agent__V1__CreateWorkloadRequest *q;
 	struct process *main;
 	json_object *process;           /* of its config.json */
+	int stop_signal;
 	struct disk_wait *disks;
 	size_t disk;                    /* the one waited for: 0 the image, then those of q->mounts */
 	int fds[3], console;
@@ -51,6 +52,7 @@ const char *workload_id(const struct workload *w) { return w->id; }
 struct process *workload_main(const struct workload *w) { return w->main; }
 bool workload_running(const struct workload *w) { return w->phase == RUNNING; }
 bool workload_oom(const struct workload *w) { return w->oom; }
+int workload_stop_signal(const struct workload *w) { return w->stop_signal; }
 
 static void fail_caller(struct agent *a, struct caller from, int code, const char *id, const char *why)
 {
@@ -320,7 +322,7 @@ static void create_on(struct workload *w)
 		if (w->disks)
 			return;
 		err_set(&err, -ENOMEM, "out of memory");
-	} else if (!bundle_make(w->a, w->dir, w->q, &w->process, &err) && !run_create(w, &err)) {
+	} else if (!bundle_make(w->a, w->dir, w->q, &w->process, &w->stop_signal, &err) && !run_create(w, &err)) {
 		return;
 	}
 	err_wrap(&err, "cannot create the workload '%s'", w->id);
@@ -380,6 +382,7 @@ static struct workload *new_workload(struct agent *a, const ProtobufCMessage *m,
 	w->a = a;
 	w->console = -1;
 	w->phase = CREATING;
+	w->stop_signal = SIGTERM;
 	snprintf(w->id, sizeof w->id, "%s", q->id);
 	if (path_format(w->dir, err, "%s/workloads/%s", a->state_dir, w->id) || path_format(w->cgroup, err, CGROUP_WORKLOADS "/%s", w->id) ||
 	    path_mkdirs(w->dir, 0711, err) || !(w->main = process_new(a, w->id, w, err))) {

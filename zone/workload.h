@@ -11,6 +11,7 @@ struct process *workload_main(const struct workload *);
 bool workload_running(const struct workload *);
 void workload_ending(struct workload *); /* its first process has just ended */
 bool workload_oom(const struct workload *);
+int workload_stop_signal(const struct workload *);
 void workload_kill_all(struct workload *, int signal);
 void workload_metrics(struct agent *, Edera__Agent__V1__MetricsReply *);
 

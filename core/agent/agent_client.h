@@ -67,16 +67,16 @@ struct agent_offsets { uint64_t out, err; };
 /* Starts a process in the zone, or in a workload, and follows it. id: unique in the zone, [A-Za-z0-9._-]{1,64}. */
 struct agent_process *agent_process_exec(struct agent_client *, const Edera__Agent__V1__ExecRequest *, const struct agent_process_ops *, void *user);
 /* Follows a process that is there: a workload's (its id is the workload's, after CreateWorkload was answered) or one found by List.
- * from NULL: the oldest bytes the zone still holds. One follower a process. stdin_offset: bytes accepted so far (ProcessInfo), else 0. */
-struct agent_process *agent_process_open(struct agent_client *, const char *id, const struct agent_offsets *from, uint64_t stdin_offset,
-					 const struct agent_process_ops *, void *user);
+ * from NULL: the oldest bytes the zone still holds. What is written goes behind what the zone already has. One follower a process. */
+struct agent_process *agent_process_open(struct agent_client *, const char *id, const struct agent_offsets *from, const struct agent_process_ops *,
+					 void *user);
 void agent_process_pause(struct agent_process *); /* `output` is not called until resume; the zone holds the rest */
 void agent_process_resume(struct agent_process *); /* never calls back from within */
 /* Queues stdin. 0; -EAGAIN: the queue is full, nothing was taken, `writable` follows; -EPIPE: closed here or there. */
 int agent_process_write(struct agent_process *, const uint8_t *data, size_t len);
 void agent_process_close_stdin(struct agent_process *);
 void agent_process_resize(struct agent_process *, uint32_t rows, uint32_t columns);
-void agent_process_signal(struct agent_process *, int signal);
+void agent_process_signal(struct agent_process *, int signal); /* 0: the one its image wants to be stopped with, else SIGTERM */
 /* Lets go of it. release: a process of Exec is killed if it still runs and forgotten by the zone; without it (a workload's, or one to
  * be opened again) it goes on. `done` is not called any more. Accepts NULL. */
 void agent_process_free(struct agent_process *, bool release);

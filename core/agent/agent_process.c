@@ -28,6 +28,7 @@ struct agent_process {
 	struct buf in;
 	uint64_t in_offset;             /* of in.data[0] */
 	size_t in_sent;                 /* bytes of `in` that the request under way holds */
+	bool in_unknown;                /* where the zone has it is still to be asked */
 	bool in_eof, in_closed, eof_sent, want_writable;
 };
 
@@ -201,6 +202,10 @@ static void on_write(void *user, const ProtobufCMessage *reply, const struct ede
 	size_t taken;
 
 	p->write = NULL;
+	if (!err && p->in_unknown) {
+		p->in_unknown = false;
+		p->in_offset = w->accepted_offset;
+	}
 	if (err) { /* the process's end, if it is that, is told by Read */
 		p->in_closed = true;
 		return;
@@ -234,12 +239,15 @@ static void write_on(struct agent_process *p)
 
 	if (p->write || p->done || p->in_closed || (!p->in.len && (!p->in_eof || p->eof_sent)))
 		return;
-	p->in_sent = p->in.len < WRITE_MAX ? p->in.len : WRITE_MAX;
 	w.id = p->id;
-	w.offset = p->in_offset;
-	w.data = (ProtobufCBinaryData){ .len = p->in_sent, .data = p->in.data };
-	w.eof = p->eof_sent = p->in_eof && p->in_sent == p->in.len;
-	w.wait_ms = READ_WAIT_MS;
+	p->in_sent = 0;
+	if (!p->in_unknown) { /* else nothing is sent but the question */
+		p->in_sent = p->in.len < WRITE_MAX ? p->in.len : WRITE_MAX;
+		w.offset = p->in_offset;
+		w.data = (ProtobufCBinaryData){ .len = p->in_sent, .data = p->in.data };
+		w.eof = p->eof_sent = p->in_eof && p->in_sent == p->in.len;
+		w.wait_ms = READ_WAIT_MS;
+	}
 	p->write = agent_call_start(p->client, "Write", &w.base, 0, on_write, p);
 }
 
@@ -343,8 +351,8 @@ struct agent_process *agent_process_exec(struct agent_client *c, const Edera__Ag
 	return p;
 }
 
-struct agent_process *agent_process_open(struct agent_client *c, const char *id, const struct agent_offsets *from, uint64_t stdin_offset,
-					 const struct agent_process_ops *ops, void *user)
+struct agent_process *agent_process_open(struct agent_client *c, const char *id, const struct agent_offsets *from, const struct agent_process_ops *ops,
+					 void *user)
 {
 	struct agent_process *p = make(c, id, ops, user);
 
@@ -355,7 +363,7 @@ struct agent_process *agent_process_open(struct agent_client *c, const char *id,
 		p->out = from->out;
 		p->err = from->err;
 	}
-	p->in_offset = stdin_offset;
+	p->in_unknown = true;
 	read_on(p);
 	return p;
 }

@@ -6,6 +6,7 @@
 #include "base/path.h"
 
 #include <getopt.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -13,13 +14,14 @@
 #include <sys/un.h>
 
 #define CONNECT_MS 5
+#define INPUT_MS 2
 #define CALL_MS 60000
 
 static struct {
 	uv_loop_t loop;
 	struct agent_client *client;
 	const char *socket;
-	uv_timer_t connect, closer, slow;
+	uv_timer_t connect, closer, slow, input;
 	unsigned closes_left, closes_done; /* --close N: how often the channel is still to be cut */
 	uint64_t close_every;
 	int status;
@@ -183,13 +185,17 @@ static void on_output(struct agent_process *p, enum agent_stream s, uint64_t off
 {
 	struct running *r = user;
 
+	if (r->next[s] == UINT64_MAX)
+		r->next[s] = offset; /* attached to what the zone still held */
 	if (offset != r->next[s]) {
 		fprintf(stderr, "agent-drive: output came from %llu instead of %llu\n", (unsigned long long)offset, (unsigned long long)r->next[s]);
 		exit(124);
 	}
 	r->next[s] += len;
-	if (d.count <= 1)
+	if (d.count <= 1) {
 		fwrite(data, 1, len, s == AGENT_STDOUT ? stdout : stderr);
+		fflush(stdout);
+	}
 	if (d.slow_reader) {
 		agent_process_pause(p);
 		d.slow.data = r;
@@ -197,14 +203,28 @@ static void on_output(struct agent_process *p, enum agent_stream s, uint64_t off
 	}
 }
 
+static void read_stdin(struct agent_process *);
+
+static void on_stdin(uv_timer_t *t)
+{
+	if (stdin_reading)
+		read_stdin(t->data);
+}
+
 static void read_stdin(struct agent_process *p)
 {
 	static uint8_t bytes[16384];
 
 	while (stdin_reading) {
+		struct pollfd ready = { .fd = 0, .events = POLLIN };
 		static ssize_t have;
 		int r;
 
+		if (!have && !poll(&ready, 1, 0)) { /* a file cannot be watched, a pipe must not hold the loop */
+			d.input.data = p;
+			uv_timer_start(&d.input, on_stdin, INPUT_MS, 0);
+			return;
+		}
 		if (!have)
 			have = read(0, bytes, sizeof bytes);
 		if (have <= 0) {
@@ -316,7 +336,8 @@ static void do_attach(const char *id)
 
 	running_left = 1;
 	d.serial = id; /* a workload is not released at its end */
-	r->p = agent_process_open(d.client, id, NULL, 0, &process_ops, r);
+	r->next[AGENT_STDOUT] = r->next[AGENT_STDERR] = UINT64_MAX;
+	r->p = agent_process_open(d.client, id, NULL, &process_ops, r);
 	if (d.want_stdin) {
 		stdin_reading = true;
 		read_stdin(r->p);
@@ -494,6 +515,7 @@ int main(int argc, char **argv)
 	uv_timer_init(&d.loop, &d.connect);
 	uv_timer_init(&d.loop, &d.closer);
 	uv_timer_init(&d.loop, &d.slow);
+	uv_timer_init(&d.loop, &d.input);
 	d.client = agent_client_new(&d.loop, &client_ops, NULL);
 	on_connect(&d.connect);
 	if (d.closes_left)
@@ -509,6 +531,7 @@ int main(int argc, char **argv)
 	uv_close((uv_handle_t *)&d.connect, NULL);
 	uv_close((uv_handle_t *)&d.closer, NULL);
 	uv_close((uv_handle_t *)&d.slow, NULL);
+	uv_close((uv_handle_t *)&d.input, NULL);
 	uv_run(&d.loop, UV_RUN_NOWAIT);
 	fflush(stdout);
 	return d.status;

@@ -41,6 +41,10 @@ drive delete w
 create --stdin w -- /bin/cat && drive start w
 is "$(md5sum <"$work/random")" "$(drive attach --stdin --close 50 --close-every 2 w <"$work/random" 2>/dev/null | md5sum)" "9 MB through a workload, the channel cut meanwhile"
 drive delete w
+create --stdin w -- /bin/cat && drive start w
+is "first" "$( (echo first; exec sleep 5) | timeout 0.7 "$BUILD_DIR/tests/integration/agent-drive" "$socket" attach --stdin w)" "a follower that goes away"
+is "second" "$(echo second | drive attach --stdin w)" "the next one's input goes behind that of the first"
+drive delete w
 create w -- /bin/sh -c 'touch /data/x && ls /data; touch /proc/sys/kernel/x; echo $(ls /etc/hosts /etc/resolv.conf /etc/hostname)' && drive start w
 is "x /etc/hostname /etc/hosts /etc/resolv.conf" "$(drive attach w 2>/dev/null | tr '\n' ' ' | sed 's/ $//')" "a writable root, files of the zone"
 drive delete w
@@ -57,6 +61,13 @@ sleep 0.3
 drive delete w || fail "delete a running one"
 wait $!
 is "" "$(drive list)" "its execs are gone"
+
+sed 's/"User"/"StopSignal":"SIGUSR1",&/' "$work/config.json" >"$work/config2.json"
+drive create --serial image --config "$work/config2.json" w -- /bin/sh -c 'trap "echo asked; exit 6" USR1; touch /data/ready; while :; do sleep 0.05; done' && drive start w
+until drive exec --workload w -- ls /data/ready >/dev/null 2>&1; do sleep 0.05; done
+drive signal --count 0 w
+is "asked" "$(drive attach w)" "the signal its image wants to be stopped with"
+drive delete w
 
 drive create --serial image w -- /no/such 2>"$work/err"; is 125 $? "a workload without its program"
 grep -q 'not found' "$work/err" || fail "what is said of it: $(cat "$work/err")"

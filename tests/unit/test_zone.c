@@ -8,6 +8,7 @@
 
 #include <CUnit/Basic.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <string.h>
 #include <sys/stat.h>
 
@@ -149,6 +150,9 @@ static void test_image_config(void)
 	static const char *const bad[] = { "{", "[]", "7", "nonsense", "{\"config\":[]}", "{\"config\":{\"Env\":{}}}", "{\"config\":{\"Env\":[1]}}",
 					   "{\"config\":{\"Cmd\":[\"a\\u0000b\"]}}", "{\"config\":{\"User\":7}}", "{\"config\":{\"Cmd\":[\"\xff\"]}}",
 					   "{\"config\":{\"Entrypoint\":\"/bin/sh\"}}" };
+	const struct { const char *name; int number; } signals[] = {
+		{ "SIGQUIT", 3 }, { "INT", 2 }, { "9", 9 }, { "SIGRTMIN+3", SIGRTMIN + 3 }, { "RTMIN", SIGRTMIN }, { "", 0 }, { "SIGNONE", 0 }, { "65", 0 }, { "RTMIN+31", 0 },
+	};
 	struct image_config c;
 	_buf_ struct buf deep = BUF_INIT;
 
@@ -163,6 +167,14 @@ static void test_image_config(void)
 	CU_ASSERT_STRING_EQUAL(c.user, "app");
 	CU_ASSERT_STRING_EQUAL(c.working_dir, "/w");
 	image_config_free(&c);
+	for (size_t i = 0; i < ARRAY_SIZE(signals); i++) {
+		char json[128];
+
+		snprintf(json, sizeof json, "{\"config\":{\"StopSignal\":\"%s\"}}", signals[i].name);
+		CU_ASSERT_EQUAL(parse(json, &c), 0);
+		CU_ASSERT_EQUAL(c.stop_signal, signals[i].number);
+		image_config_free(&c);
+	}
 	for (size_t i = 0; i < ARRAY_SIZE(bad); i++)
 		CU_ASSERT(parse(bad[i], &c) < 0);
 	for (int i = 0; i < 100000; i++)
