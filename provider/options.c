@@ -15,7 +15,7 @@ static const char usage[] =
 	"REF: [HOST[:PORT]/]PATH[:TAG][@DIGEST], oci:DIR[:TAG], oci-archive:FILE[:TAG] or docker-archive:FILE[:REF]\n"
 	"\n"
 	"  --output FILE                where the image goes; it appears when it is complete\n"
-	"  --format FORMAT              squashfs (default), erofs, tar, or directory (a kernel image's files)\n"
+	"  --format FORMAT              squashfs (default), tar, or directory (a kernel image's files)\n"
 	"  --platform OS/ARCH[/VARIANT] which image of an index (default: this machine's)\n"
 	"  --auth-file FILE             credentials, in the form of docker's config.json\n"
 	"  --insecure-registry HOST[:PORT]  may be spoken to over http (repeatable)\n"
@@ -103,7 +103,7 @@ static int add(const char **list, const char *option, const char *value, struct 
 
 static int take(struct options *o, int opt, const char *v, struct edera_error *err)
 {
-	static const char *const formats[] = { "squashfs", "erofs", "tar", "directory", NULL };
+	static const char *const formats[] = { "squashfs", "tar", "directory", NULL };
 	static const char *const kinds[] = { "auto", "json", "none", NULL };
 	uint64_t n = 0;
 	int r = 0, pick = 0;
@@ -158,7 +158,7 @@ static int operands(struct options *o, char **args, int n, struct edera_error *e
 
 int options_parse(int argc, char **argv, struct options *ret, struct edera_error *err)
 {
-	struct options o = { .auth_fd = -1, .output_fd = -1, .spool_fd = -1, .level = 1, .max_entries = 2000000, .max_size = 64ull << 30,
+	struct options o = { .auth_fd = -1, .output_fd = -1, .spool_fd = -1, .store_fd = -1, .level = 1, .max_entries = 2000000, .max_size = 64ull << 30,
 			     .max_file = 1ull << 30, .downloads = 4 };
 	int opt, r;
 

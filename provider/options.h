@@ -11,7 +11,7 @@
 #include "platform.h"
 
 enum verb { VERB_PULL, VERB_TAGS, VERB_INSPECT };
-enum output_format { FORMAT_SQUASHFS, FORMAT_EROFS, FORMAT_TAR, FORMAT_DIRECTORY };
+enum output_format { FORMAT_SQUASHFS, FORMAT_TAR, FORMAT_DIRECTORY };
 enum progress_kind { PROGRESS_AUTO, PROGRESS_JSON, PROGRESS_NONE };
 
 #define OPTIONS_LIST_MAX 64
@@ -31,6 +31,7 @@ struct options {
 	enum output_format format;
 	const char *output;
 	int output_fd, spool_fd;
+	int store_fd;                  /* file for the content of a tar; made by the worker */
 	unsigned level;
 	uint32_t max_entries;
 	uint64_t max_size;

@@ -41,17 +41,17 @@ void pull_free(struct pull *p)
 static int make_sink(struct pull *p, struct edera_error *err)
 {
 	long cores = sysconf(_SC_NPROCESSORS_ONLN);
-	struct sink_options o = { .output_fd = p->options->output_fd, .spool_fd = p->options->spool_fd, .level = p->options->level,
+	struct sink_options o = { .output_fd = p->options->output_fd, .store_fd = p->options->store_fd, .level = p->options->level,
 				  .workers = cores < 1 ? 1 : cores > 32 ? 32 : (unsigned)cores, .max_files = p->options->max_entries };
 
 	switch (p->options->format) {
 	case FORMAT_SQUASHFS:
 		return sink_squashfs_new(&o, &p->sink, err);
-	case FORMAT_DIRECTORY:
+	case FORMAT_TAR:
+		return sink_tar_new(&o, &p->sink, err);
+	default:
 		o.max_file = p->options->max_file;
 		return sink_directory_new(&o, &p->sink, err);
-	default:
-		return err_set(err, -ENOTSUP, "this format cannot be written yet");
 	}
 }
 

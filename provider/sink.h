@@ -25,7 +25,7 @@ struct sink {
 
 struct sink_options {
 	int output_fd;     /* file opened for reading and writing, or a directory */
-	int spool_fd;      /* file for what must wait, or -1 */
+	int store_fd;      /* tar: file for what must wait, or -1 */
 	unsigned level;    /* of zstd */
 	unsigned workers;
 	uint32_t max_files;

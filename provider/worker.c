@@ -219,6 +219,8 @@ static int enter_sandbox(struct options *o, char ret[64], struct edera_error *er
 		s.network = false;
 	}
 	/* The spool file is made now: a file without a name, so that the directory need not be writable later. */
+	if (o->spool_fd >= 0 && o->verb == VERB_PULL && o->format == FORMAT_TAR)
+		o->store_fd = openat(o->spool_fd, ".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
 	if (o->spool_fd >= 0 && fstat(o->spool_fd, &st) == 0 && S_ISDIR(st.st_mode))
 		o->spool_fd = openat(o->spool_fd, ".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
 	return sandbox_enter(&s, ret, err);

@@ -463,6 +463,8 @@ int store_pull(void *inst, const struct edera_call *call, const struct edera_pul
 
 	if (!format_name(asked->format))
 		return err_set(err, -EINVAL, "there is no image format %u", asked->format);
+	if (asked->format == EDERA_IMAGE_EROFS)
+		return err_set(err, -ENOTSUP, "images are not packed as erofs here; squashfs is what zones mount");
 	r = image_name(asked->reference, name, err);
 	if (r)
 		return r;
