@@ -116,17 +116,20 @@ int kvm_vm_stop(void *inst, const struct edera_call *call, const char *id, uint3
 	return 0;
 }
 
-/* What libvirt leaves in its root, and what QEMU leaves in the VM's directory when it is killed. */
+/* What libvirt leaves in its root, and the sockets of streams and shares in the VM's directory. */
 static void remove_files(const struct kvm *k, const char *id)
 {
+	_closedir_ DIR *dir = NULL;
 	char path[PATH_CAP];
+	struct dirent *e;
 
 	if (k->embedded && !path_format(path, NULL, "%s/log/qemu/" KVM_NAME_PREFIX "%s.log", k->root, id))
 		unlink(path);
-	if (!path_format(path, NULL, "%s/zones/%s/console.sock", k->run_dir, id))
-		unlink(path);
-	if (!path_format(path, NULL, "%s/zones/%s/agent.sock", k->run_dir, id))
-		unlink(path);
+	if (!path_format(path, NULL, "%s/zones/%s", k->run_dir, id))
+		dir = opendir(path);
+	while (dir && (e = readdir(dir)))
+		if (text_ends(e->d_name, ".sock"))
+			unlinkat(dirfd(dir), e->d_name, 0);
 }
 
 int kvm_vm_destroy(void *inst, const struct edera_call *call, const char *id, struct edera_error *err)

@@ -169,6 +169,26 @@ static void test_many_disks(void)
 	}
 }
 
+static void test_shares(void)
+{
+	struct edera_share s = { "share-1", opt->work, EDERA_SHARE_READONLY, 0 }, bad = { "Bad Tag", opt->work, 0, 0 };
+	struct edera_error err = EDERA_ERROR_INIT;
+	_vm_ struct vm v = { 0 };
+
+	CHECK_ERR(vm_make_running(&v, &err) == 0, &err);
+	CHECK(ops->share_attach(inst, CALL, v.id, &bad, &err) == -EINVAL);
+	CHECK(ops->share_attach(inst, CALL, "00000000-0000-4000-8000-00000000dead", &s, &err) == -ENOENT);
+	for (int i = 0; i < 2; i++) {
+		CHECK_ERR(ops->share_attach(inst, CALL, v.id, &s, &err) == 0, &err);
+		CHECK(ops->share_attach(inst, CALL, v.id, &s, &err) == -EEXIST);
+		s.tag = "share-2";
+	}
+	CHECK_ERR(ops->share_detach(inst, CALL, v.id, "not-there", &err) == 0, &err);
+	/* Both stay for vm_destroy: a guest that has no driver for them may never let go of one. */
+	CHECK_ERR(ops->vm_destroy(inst, CALL, v.id, &err) == 0, &err);
+	CHECK(no_processes(v.id) && count_entries(v.run_dir) == 0);
+}
+
 const struct test io_tests[] = {
 	{ "console", test_console, EDERA_HV_CONSOLE },
 	{ "power-off", test_power_off, EDERA_HV_CONSOLE },
@@ -177,5 +197,6 @@ const struct test io_tests[] = {
 	{ "agent", test_agent, 0 },
 	{ "disks", test_disks, EDERA_HV_BLOCK_HOTPLUG },
 	{ "many-disks", test_many_disks, EDERA_HV_BLOCK_HOTPLUG },
+	{ "shares", test_shares, EDERA_HV_FS_SHARE },
 };
 const size_t n_io_tests = ARRAY_SIZE(io_tests);
