@@ -143,7 +143,7 @@ static int split_name(const char *text, struct part name, struct reference *r, s
 	if (!repository_valid(path))
 		return err_set(err, -EINVAL, "'%.300s' is not an image reference: a repository's name is lower-case letters, digits and "
 			       "single separators between slashes, as in ghcr.io/org/name:tag", text);
-	if (strlen(text) == 64 && only(path, "0123456789abcdef"))
+	if (path.len == 64 && strlen(text) == 64 && only(path, "0123456789abcdef"))
 		return err_set(err, -EINVAL, "'%.300s' is not an image reference but the ID of an image", text);
 	if (!official)
 		copy(r->repository, path);

@@ -65,6 +65,9 @@ static void test_references(void)
 		if (*canonical(bad[i]))
 			printf("  %s -> %s\n", bad[i], canonical(bad[i]));
 	}
+	/* 64 bytes, but no ID of an image. */
+	snprintf(text, sizeof text, "%050d.example/%03d:l", 1, 0);
+	CU_ASSERT(strlen(text) == 64 && strlen(canonical(text)) > 0);
 	snprintf(text, sizeof text, "h.io/%0255d", 0);
 	CU_ASSERT(strlen(canonical(text)) == 5 + 255 + 7);
 	snprintf(text, sizeof text, "h.io/%0256d", 0);
