@@ -349,7 +349,7 @@ static void samples(void)
 	CU_ASSERT_EQUAL(strncmp((char *)printed.data, (char *)sample.data, (size_t)(at - (char *)printed.data)), 0);
 	CU_ASSERT_STRING_EQUAL(at + strlen(own), (char *)sample.data + (at - (char *)printed.data) + strlen(usual));
 	CU_ASSERT_EQUAL(conf_load(SRC_DIR "/conf/daemon.conf.sample", NULL, 0, &conf, NULL), -EINVAL); /* by its name it is TOML */
-	buf_clear(&sample);
+	buf_free(&sample);
 	CU_ASSERT_EQUAL_FATAL(path_read_file(SRC_DIR "/conf/daemon.conf.sample", 1 << 20, &sample, NULL), 0);
 	CU_ASSERT_EQUAL_FATAL(conf_load_text((char *)sample.data, false, NULL, 0, &conf, NULL), 0);
 	CU_ASSERT_EQUAL_FATAL(conf_load_text((char *)printed.data, true, NULL, 0, &toml, NULL), 0);
