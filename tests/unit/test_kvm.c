@@ -42,7 +42,7 @@ static void plain(void)
 	char *xml = describe(&s);
 
 	says(xml, "<domain type='qemu'><name>zone-3a1cf1a4-5a55-4c80-8e5c-3f1e1d0a0001</name>");
-	says(xml, "<memory unit='MiB'>512</memory><vcpu current='2'>4</vcpu>");
+	says(xml, "<memory unit='MiB'>512</memory><memoryBacking><source type='memfd'/><access mode='shared'/></memoryBacking><vcpu current='2'>4</vcpu>");
 	says(xml, "<cmdline>quiet console=ttyS0 edera.agent=virtio:dev.edera.agent.0</cmdline>");
 	says(xml, "<seclabel type='static' model='dac' relabel='no'><label>+61007:+61007</label></seclabel>");
 	says(xml, "<protect:zone xmlns:protect='urn:test'/>");
