@@ -32,15 +32,6 @@ struct app {
 	bool stopping;
 };
 
-void daemon_degrade(struct daemon *d, const struct plugin_provider *p, const char *what)
-{
-	char reason[160];
-
-	snprintf(reason, sizeof reason, "%s did not come back in time", what);
-	log_error("a plugin call overran its deadline and was abandoned", "plugin", p->plugin, "call", what, NULL);
-	plugin_host_degrade(d->plugins, p->plugin, reason);
-}
-
 static void vm_event(void *user, const char *plugin, const char *vm_id, enum edera_vm_event event, const char *detail)
 {
 	(void)plugin;
