@@ -416,14 +416,18 @@ static int stream(struct sim *s, const struct edera_call *call, const char *id, 
 	if (snprintf(sa.sun_path, sizeof sa.sun_path, "%s/zones/%s/%s", s->run_dir, id, name) >= (int)sizeof sa.sun_path)
 		return fail(err, -ENAMETOOLONG, "the run directory '%s' is too long for a socket", s->run_dir);
 	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-	if (fd < 0 || connect(fd, (struct sockaddr *)&sa, sizeof sa) < 0) {
-		r = fail(err, -errno, "cannot connect to '%s': %m", sa.sun_path);
-		if (fd >= 0)
-			close(fd);
-		return r;
+	if (fd < 0)
+		return fail(err, -errno, "cannot make a socket: %m");
+	/* EAGAIN: others wait before us. */
+	while (!r && connect(fd, (struct sockaddr *)&sa, sizeof sa) < 0) {
+		r = errno == EAGAIN ? expired(call, err) : fail(err, -errno, "cannot connect to '%s': %m", sa.sun_path);
+		nanosleep(&(struct timespec){ 0, 1000000 }, NULL);
 	}
-	*ret_fd = fd;
-	return 0;
+	if (r)
+		close(fd);
+	else
+		*ret_fd = fd;
+	return r;
 }
 
 static int vm_channel(void *inst, const struct edera_call *call, const char *id, int *ret_fd, struct edera_error *err)
