@@ -29,6 +29,8 @@ class Registry:
     def __init__(self, folder):
         self.folder = folder
         self.address = subprocess.run([f'{RIGS}/registry', 'start', folder], stdout=subprocess.PIPE, check=True).stdout.decode().split()[-1]
+        with open(folder + '/pid') as f:
+            self.pid = int(f.read())
 
     def stop(self):
         subprocess.run([f'{RIGS}/registry', 'stop', self.folder])

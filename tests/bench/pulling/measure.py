@@ -37,6 +37,13 @@ def cpu_of(pid):
         return sum(map(int, f.read().rpartition(')')[2].split()[11:15])) / TICKS
 
 
+def busy():
+    """Seconds all cores together were not idle."""
+    with open('/proc/stat') as f:
+        user, nice, system, _, _, irq, softirq, steal = map(int, f.readline().split()[1:9])
+    return (user + nice + system + irq + softirq + steal) / TICKS
+
+
 class Watch(threading.Thread):
     """Samples the memory of processes a hundred times a second. This takes time from what it looks at: time and memory are measured apart."""
     def __init__(self, pids):
@@ -52,9 +59,10 @@ class Failed(Exception):
     pass
 
 
-def run(command, daemons=(), sample=False):
-    """Runs a shell command: a dictionary with wall and cpu seconds, and the peak memory if that is sampled."""
-    before, start = sum(map(cpu_of, daemons)), time.monotonic()
+def run(command, daemons=(), sample=False, registry=None):
+    """Runs a shell command: a dictionary with wall and cpu seconds, the cores that others on the machine had, and the peak memory if that is sampled."""
+    aside = [registry] if registry else []
+    cpu, beside, all_busy, start = sum(map(cpu_of, daemons)), sum(map(cpu_of, aside)), busy(), time.monotonic()
     p = subprocess.Popen(['sh', '-c', command], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
     watch = Watch([p.pid, *daemons]) if sample else None
     if watch:
@@ -68,7 +76,6 @@ def run(command, daemons=(), sample=False):
         watch.join()
     if p.returncode:
         raise Failed(f'exit status {p.returncode}: {said[-400:].strip()}')
-    result = dict(wall=wall, cpu=usage.ru_utime + usage.ru_stime + sum(map(cpu_of, daemons)) - before)
-    if watch:
-        result['memory'] = watch.peak
-    return dict(result, said=said)
+    cpu = usage.ru_utime + usage.ru_stime + sum(map(cpu_of, daemons)) - cpu
+    others = max(0, busy() - all_busy - cpu - (sum(map(cpu_of, aside)) - beside)) / wall
+    return dict(wall=wall, cpu=cpu, others=others, said=said, memory=watch.peak if watch else 0)

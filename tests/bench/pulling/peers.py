@@ -37,7 +37,7 @@ def build(what, command, folder, **environment):
 class Image:
     """One tag of one image: where it is in the registry, and its layout on disk."""
     def __init__(self, name, kind, folder, registry):
-        self.name, self.kind, self.folder, self.registry = name, kind, folder, registry
+        self.name, self.kind, self.folder, self.registry, self.registry_pid = name, kind, folder, registry.address, registry.pid
         self.repository, self.layout = f'bench/{name}', f'{folder}/oci'
         with open(self.layout + '/index.json') as f:
             self.entry = next(m for m in json.load(f)['manifests'] if m['annotations']['org.opencontainers.image.ref.name'] == kind)
@@ -80,7 +80,7 @@ class Peer:
 
     def run(self, image, sample):
         self.prepare(image)
-        return measure.run(self.command(image), self.daemons, sample)
+        return measure.run(self.command(image), self.daemons, sample, image.registry_pid)
 
 
 class Ours(Peer):
@@ -230,7 +230,7 @@ class Floor(Peer):
         unpack = measure.run(f'exec {self.program} ' + ' '.join(image.layers))
         pack = measure.run(f'exec {self.tar2sqfs} -q -f -s -j {cores} -c zstd -X level=1 {self.folder}/image.squashfs <{image.folder}/merged.tar')
         cpu = float(unpack['said']) + pack['cpu']
-        return dict(wall=cpu / cores, cpu=cpu, unpack=float(unpack['said']), pack=pack['cpu'], **({'memory': 0} if sample else {}))
+        return dict(pack, wall=cpu / cores, cpu=cpu)
 
 
 ALL = [Ours, Containerd2, Containerd1, Skopeo, Ocirender, Floor]
