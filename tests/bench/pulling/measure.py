@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Running a command and measuring it with everything it starts."""
-import os, subprocess, threading, time
+import os, signal, subprocess, threading, time
 
 TICKS = os.sysconf('SC_CLK_TCK')
 
@@ -63,17 +63,22 @@ def run(command, daemons=(), sample=False, registry=None):
     """Runs a shell command: a dictionary with wall and cpu seconds, the cores that others on the machine had, and the peak memory if that is sampled."""
     aside = [registry] if registry else []
     cpu, beside, all_busy, start = sum(map(cpu_of, daemons)), sum(map(cpu_of, aside)), busy(), time.monotonic()
-    p = subprocess.Popen(['sh', '-c', command], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    p = subprocess.Popen(['sh', '-c', command], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, process_group=0)
     watch = Watch([p.pid, *daemons]) if sample else None
-    if watch:
-        watch.start()
-    said = p.stdout.read().decode('utf-8', 'replace')
-    _, status, usage = os.wait4(p.pid, 0)
-    wall = time.monotonic() - start
-    p.returncode = os.waitstatus_to_exitcode(status)
-    if watch:
-        watch.over.set()
-        watch.join()
+    try:
+        if watch:
+            watch.start()
+        said = p.stdout.read().decode('utf-8', 'replace')
+        _, status, usage = os.wait4(p.pid, 0)
+        wall = time.monotonic() - start
+        p.returncode = os.waitstatus_to_exitcode(status)
+    finally:
+        if p.returncode is None:
+            os.killpg(p.pid, signal.SIGKILL)
+            p.wait()
+        if watch:
+            watch.over.set()
+            watch.join()
     if p.returncode:
         raise Failed(f'exit status {p.returncode}: {said[-400:].strip()}')
     cpu = usage.ru_utime + usage.ru_stime + sum(map(cpu_of, daemons)) - cpu

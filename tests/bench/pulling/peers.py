@@ -120,9 +120,9 @@ class Containerd(Peer):
             raise Missing('it did not start: ' + f.read()[-400:])
 
     def prepare(self, image):
-        listed = subprocess.run([f'{self.bin}/ctr', '-a', self.socket, 'image', 'ls', '-q'], stdout=subprocess.PIPE, check=True).stdout.decode().split()
+        listed = subprocess.run([f'{self.bin}/ctr', '-a', self.socket, 'image', 'ls', '-q'], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, check=True).stdout.decode().split()
         if listed:
-            subprocess.run([f'{self.bin}/ctr', '-a', self.socket, 'image', 'rm', '--sync', *listed], stdout=subprocess.DEVNULL, check=True)
+            subprocess.run([f'{self.bin}/ctr', '-a', self.socket, 'image', 'rm', '--sync', *listed], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=True)
 
     def command(self, image):
         return f'exec {self.bin}/ctr -a {self.socket} image pull --plain-http --platform linux/amd64 {image.reference}'
