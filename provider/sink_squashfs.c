@@ -37,7 +37,7 @@ static int output_read(sqfs_file_t *file, sqfs_u64 offset, void *buffer, size_t 
 	return 0;
 }
 
-/* Lets the disk begin with what will not change any more, bar a file that turns out to be there already: the fsync at the end is then short. */
+/* Lets the disk begin with what will hardly change any more: whoever keeps the image, and syncs it, has less to wait for. */
 static void write_out(struct output_file *f)
 {
 	if (f->size < f->written_out + 2 * WRITE_OUT_SIZE)
