@@ -128,6 +128,17 @@ static int new_plugin_host(struct app *a, struct edera_error *err)
 	return plugin_host_new(&a->loop, &o, &a->d.plugins, err);
 }
 
+static void log_broken_plugins(struct plugin_host *plugins)
+{
+	for (size_t i = 0; i < plugin_host_count(plugins); i++) {
+		struct plugin_info info;
+
+		plugin_host_info(plugins, i, &info);
+		if (info.state == PLUGIN_ERROR)
+			log_warning("a plugin cannot be used", "plugin", info.name, "path", info.path, "reason", info.reason, NULL);
+	}
+}
+
 static int socket_group(const struct conf *conf, gid_t *ret, struct edera_error *err)
 {
 	const char *name = conf_str(conf, "daemon.socket-group");
@@ -213,7 +224,9 @@ static int start(struct app *a, struct edera_error *err)
 		return r;
 	apply_log_level(&a->options, d->conf);
 	log_conf_warnings(d->conf);
-	if ((r = plugin_host_start(d->plugins, d->conf, err)) || (r = host_uuid(d, err)) || (r = start_state(a, err)))
+	r = plugin_host_start(d->plugins, d->conf, err);
+	log_broken_plugins(d->plugins);
+	if (r || (r = host_uuid(d, err)) || (r = start_state(a, err)))
 		return r;
 	return start_server(a, err);
 }

@@ -252,8 +252,8 @@ static int check_spec(const struct daemon *d, const PbWorkloadSpec *s, struct ed
 	struct zone *z = zone_by_id(d, s->zone_id);
 	struct workload *same;
 
-	if (!*s->name || strlen(s->name) > 253)
-		return err_set(err, -EINVAL, "a workload needs a name of at most 253 characters");
+	if (!text_valid_name(s->name))
+		return err_set(err, -EINVAL, "'%.100s' cannot be a workload's name: letters, digits, '.', '_' and '-' are allowed, a letter or digit first, 253 characters at most", s->name);
 	if (!z)
 		return err_set(err, -ENOENT, "there is no zone '%.100s' for the workload '%s'", s->zone_id, s->name);
 	if (zone_ending(z))

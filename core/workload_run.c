@@ -195,7 +195,8 @@ void workload_attached(struct workload *w, const struct buf *config)
 	q.image_config.len = config->len;
 	q.process = s->process;
 	q.security = s->security;
-	q.hostname = *s->hostname ? s->hostname : s->name;
+	/* A name that is too long for a host leaves the choice to the agent. */
+	q.hostname = *s->hostname ? s->hostname : strlen(s->name) < 64 ? s->name : (char *)"";
 	q.n_cgroup_limits = s->n_cgroup_limits;
 	q.cgroup_limits = s->cgroup_limits;
 	for (size_t i = 0; i < s->n_scratch_mount && i < 64; i++)

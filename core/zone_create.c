@@ -6,7 +6,6 @@
 #include "boot.h"
 #include "zone_private.h"
 
-#include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -179,18 +178,6 @@ static uint32_t free_uid(const struct daemon *d)
 	return 0;
 }
 
-static bool valid_name(const char *name)
-{
-	size_t n = strlen(name);
-
-	if (n == 0 || n > 253 || !isalnum((unsigned char)*name))
-		return false;
-	for (const char *p = name; *p; p++)
-		if (!isalnum((unsigned char)*p) && !strchr("._-", *p))
-			return false;
-	return true;
-}
-
 /* One line of printable text: it goes into a kernel's command line. */
 static bool printable(const char *s)
 {
@@ -205,7 +192,7 @@ static int check_spec(const PbZoneSpec *s, struct edera_error *err)
 	const PB(ZoneResourcesSpec) *r = s->initial_resources;
 	const PB(KernelOptionsSpec) *k = s->kernel_options;
 
-	if (!valid_name(s->name))
+	if (!text_valid_name(s->name))
 		return err_set(err, -EINVAL, "'%.100s' cannot be a zone's name: letters, digits, '.', '_' and '-' are allowed, a letter or digit first, 253 characters at most", s->name);
 	if (s->initrd || s->n_addons || s->vm_image || s->scratch_disk || s->n_devices || *s->fork_parent_zone_id)
 		return err_set(err, -EOPNOTSUPP, "the zone '%s' asks for %s, which this version does not support", s->name,

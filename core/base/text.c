@@ -63,6 +63,14 @@ bool text_valid_digest(const char *s)
 	return hex && strlen(s) == 7 + hex && strspn(s + 7, "0123456789abcdef") == hex;
 }
 
+bool text_valid_name(const char *s)
+{
+	static const char allowed[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-";
+	size_t n = strlen(s);
+
+	return n > 0 && n <= 253 && !strchr("._-", *s) && strspn(s, allowed) == n;
+}
+
 bool text_starts(const char *s, const char *prefix) { return strncmp(s, prefix, strlen(prefix)) == 0; }
 
 bool text_ends(const char *s, const char *suffix)

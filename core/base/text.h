@@ -11,6 +11,8 @@ bool text_valid_utf8(const void *data, size_t len); /* strict: no overlong forms
 /* Makes a NUL-terminated string valid UTF-8 in place: each bad byte becomes '?'. */
 void text_force_utf8(char *s);
 bool text_valid_digest(const char *s); /* sha256:<64 lower hex> or sha512:<128 lower hex> */
+/* What zones and workloads may be called: [A-Za-z0-9][A-Za-z0-9._-]{0,252} */
+bool text_valid_name(const char *s);
 bool text_starts(const char *s, const char *prefix);
 bool text_ends(const char *s, const char *suffix);
 /* Decimal, whole string, within [min, max]; 0 or -EINVAL / -ERANGE. */

@@ -144,6 +144,16 @@ static int describe_devices(const struct kvm *k, const struct edera_vm_spec *s, 
 	return 0;
 }
 
+/* The one NUMA cell is there for its memAccess: of a domain it finds running again, libvirt believes that its memory is shared
+ * (which virtiofsd needs) from nothing else. */
+static void describe_cpu(const struct kvm *k, const struct edera_vm_spec *s, struct buf *b)
+{
+	unsigned n = s->max_vcpus > s->vcpus ? s->max_vcpus : s->vcpus;
+
+	buf_puts(b, k->hardware ? "<cpu mode='host-passthrough' migratable='off'>" : "<cpu mode='maximum'>");
+	buf_printf(b, "<numa><cell id='0' cpus='0-%u' memory='%llu' unit='MiB' memAccess='shared'/></numa></cpu>", n - 1, (unsigned long long)s->memory_mib);
+}
+
 int kvm_domain_xml(const struct kvm *k, const struct edera_vm_spec *s, struct buf *ret, struct edera_error *err)
 {
 	_buf_ struct buf b = BUF_INIT;
@@ -163,7 +173,7 @@ int kvm_domain_xml(const struct kvm *k, const struct edera_vm_spec *s, struct bu
 	buf_printf(&b, "<vcpu current='%u'>%u</vcpu>", s->vcpus, s->max_vcpus > s->vcpus ? s->max_vcpus : s->vcpus);
 	describe_boot(k, s, &b);
 	buf_puts(&b, "<features><acpi/><apic/></features><clock offset='utc'/>");
-	buf_puts(&b, k->hardware ? "<cpu mode='host-passthrough' migratable='off'/>" : "<cpu mode='maximum'/>");
+	describe_cpu(k, s, &b);
 	buf_puts(&b, "<on_poweroff>destroy</on_poweroff><on_reboot>destroy</on_reboot><on_crash>destroy</on_crash>");
 	r = describe_devices(k, s, &b, err);
 	if (r)

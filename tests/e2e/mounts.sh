@@ -18,6 +18,11 @@ works "writes go through" start_workload --name m3 -a -m "$work/shared:/data" "$
 same "and are seen on the host" back "$(cat "$work/shared/new")"
 refused "a read-only one is not written" "ead-only" protect workload launch --zone z --name m4 -a -m "$work/shared:/data:ro" "$image" sh -c 'echo x >/data/no'
 refused "a path that is not there" "nowhere" protect workload launch --zone z --name m5 -a -m "$work/nowhere:/data" "$image" true
+daemon_kill
+daemon_start || exit
+wait_until 20 eval '[ "$(in_zone z echo x 2>/dev/null)" = x ]'
+same "after a restart of the daemon too" hello "$(start_workload --name m6 -a -m "$work/shared:/data" "$image" cat /data/file 2>/dev/null </dev/null)"
+protect workload destroy m6
 for w in m1 m2 m3 m4; do works "destroy $w" protect workload destroy $w; done
 same "what shared them is gone" "" "$(pgrep -f "virtiofsd.*$work")"
 same "and left nothing on the host" "shared/file shared/new" "$(cd "$work" && echo shared/*)"
