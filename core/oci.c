@@ -114,6 +114,8 @@ static void build_args(struct run *r, const struct conf *c)
 	fd_arg(r, "--auth-fd", r->auth_fd);
 	fd_arg(r, "--output-fd", r->asked->output_fd);
 	fd_arg(r, "--spool-fd", r->asked->spool_fd);
+	if (r->asked->flags & EDERA_OCI_ARCHIVE)
+		fd_arg(r, "--archive-fd", r->asked->archive_fd);
 	for (size_t i = 0; r->asked->args[i]; i++)
 		arg(r, r->asked->args[i]);
 }
@@ -121,7 +123,7 @@ static void build_args(struct run *r, const struct conf *c)
 /* The registry of the operand, which is the last argument; "" for one that is none but on this machine. */
 static int registry_of(const struct edera_oci_run *asked, char dst[256], struct edera_error *err)
 {
-	static const char *const local[] = { "oci:", "oci-archive:", "docker-archive:" };
+	static const char *const local[] = { "oci:", "oci-archive:", "docker-archive:", "archive:" };
 	struct reference ref;
 	size_t n = 0;
 	int r;

@@ -54,6 +54,18 @@ struct edera_pull {
 	void *user;
 };
 
+/* Since 1.1. An image that comes as an archive (OCI, or as `docker save` writes it) instead of from a registry. */
+struct edera_import {
+	uint32_t size;
+	uint32_t format;          /* enum edera_image_format */
+	uint32_t flags;           /* EDERA_PULL_OVERWRITE */
+	int32_t archive_fd;       /* regular file, read from its start; borrowed. -1: only look whether the cache has an image with that digest */
+	const char *name;         /* what it shall be called, which also picks it among several; "": what the archive calls it, if it does */
+	const char *digest;       /* what it must have: its own digest, or that of the index it is chosen from; "": any */
+	void (*progress)(void *user, const struct edera_pull_progress *); /* on the calling thread; may be NULL */
+	void *user;
+};
+
 struct edera_image_info {
 	uint32_t size;
 	uint32_t format;
@@ -81,6 +93,8 @@ struct edera_image_store_ops {
 	int (*remove)(void *inst, const struct edera_call *, const char *digest, uint32_t format, int *ret_removed, struct edera_error *);
 	/* Absolute path of a file of a cached image into ret_path (4096 bytes). -ENOENT: not cached. */
 	int (*file)(void *inst, const struct edera_call *, const char *digest, uint32_t format, uint32_t which, char *ret_path, struct edera_error *);
+	/* Since 1.1; may be NULL. As pull, from an archive. -ENOENT with archive_fd -1: it is not cached (or shall be overwritten), and importing it could work. */
+	int (*import)(void *inst, const struct edera_call *, const struct edera_import *, char *ret_digest, struct edera_error *);
 };
 
 #ifdef __cplusplus

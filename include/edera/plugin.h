@@ -6,6 +6,7 @@
  *
  * ABI history (a struct only ever grows at its end; a major number is for what cannot be done so):
  *   1.0  first version
+ *   1.1  image stores: import; struct edera_oci_run: archive_fd
  *
  * Order: the file is checked (owner, mode, parents) and loaded, the descriptor is checked, requirements are resolved,
  * then probe, init and start are called in order of dependency, stop and fini in exactly the reverse. All five are
@@ -27,7 +28,7 @@ extern "C" {
 
 #define EDERA_PLUGIN_MAGIC 0x52454445u /* "EDER", little endian */
 #define EDERA_ABI_MAJOR 1
-#define EDERA_ABI_MINOR 0
+#define EDERA_ABI_MINOR 1
 #define EDERA_PLUGIN_SYMBOL "edera_plugin_v1"
 
 enum edera_kind {
@@ -106,17 +107,20 @@ struct edera_spawn {
 	uint32_t drop_user;
 };
 
+#define EDERA_OCI_ARCHIVE 1u /* archive_fd is given */
+
 /* One run of protect-oci-provider as its unprivileged user. The core adds what [oci] configures (mirrors, insecure
  * registries, CA, limits) and the credentials for the registry named; the plugin names the work and gives descriptors. */
 struct edera_oci_run {
 	uint32_t size;
-	uint32_t flags;               /* 0 */
+	uint32_t flags;               /* EDERA_OCI_* */
 	const char *const *args;      /* verb and operands, e.g. {"pull", "REF", NULL}; never credentials */
 	const char *auth_json;        /* credentials for this call in the form of docker's auth.json, or NULL */
 	int32_t output_fd;            /* file or directory the result is written to, or -1; borrowed */
 	int32_t spool_fd;             /* directory for bounded temporary files, or -1; borrowed */
 	void (*line)(void *user, const char *json, size_t len); /* each line of its stdout (NUL-terminated); caller's thread */
 	void *user;
+	int32_t archive_fd;           /* since 1.1, with EDERA_OCI_ARCHIVE: what "archive:-" stands for; a regular file, borrowed */
 };
 
 /* Services of the daemon. Every function may be called from any thread unless it says otherwise. */

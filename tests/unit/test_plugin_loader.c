@@ -226,7 +226,7 @@ static void refused(void)
 
 	h = start(NO_SOURCES, 0, &err);
 	CU_ASSERT_EQUAL(plugin_host_count(h), 24);
-	is(h, "major", PLUGIN_ERROR, "was built for plugin ABI 9.0; this daemon has 1.0");
+	is(h, "major", PLUGIN_ERROR, "was built for plugin ABI 9.0; this daemon has 1.1");
 	is(h, "newer", PLUGIN_ERROR, "needs plugin ABI 1.77 or newer");
 	is(h, "magic", PLUGIN_ERROR, "is not a plugin descriptor");
 	is(h, "short", PLUGIN_ERROR, "says that it has 40 bytes");
