@@ -56,7 +56,10 @@ AC_DEFUN([PROTECT_DEPENDENCIES],
    PROTECT_PKG([SQLITE], [sqlite3], [libsqlite3-dev])
    PROTECT_PKG([TOMLPP], [tomlplusplus], [libtomlplusplus-dev])
    PROTECT_PKG([YAML], [yaml-0.1], [libyaml-dev])
-   PROTECT_PKG([ARCHIVE], [libarchive], [libarchive-dev])
+   PROTECT_PKG([LZMA], [liblzma], [liblzma-dev])
+   AC_CHECK_HEADER([bzlib.h], [], [protect_missing="$protect_missing
+  bzlib.h (Debian: libbz2-dev)"])
+   AC_SUBST([BZ2_LIBS], [-lbz2])
    PROTECT_PKG([ZSTD], [libzstd], [libzstd-dev])
    PROTECT_PKG([CRYPTO], [libcrypto], [libssl-dev])
    PROTECT_PKG([SECCOMP], [libseccomp], [libseccomp-dev])

@@ -6,7 +6,7 @@ expect is REFUSE, or {path: spec}: "d", "f:CONTENT", "f", "l:TARGET", "c:MAJOR:M
 gid, mtime, size, sha256, nlink, ino (equal letters: the same inode, different letters: different ones), x:NAME (attribute, in hex),
 -x:NAME (no such attribute). Paths that are not named are not looked at.
 """
-import gzip, hashlib, os
+import gzip, hashlib, os, zlib
 from ocitar import *
 
 REFUSE = 'refuse'
@@ -308,6 +308,14 @@ case('gz-midfile', 'a member ends inside a file', [Blob(gz(Q[:700]) + gz(Q[700:]
 case('gz-many-members', '3000 members', [Blob(b''.join(gz(file('f%d' % i, str(i))) for i in range(3000)) + gz(END), b''.join(file('f%d' % i, str(i)) for i in range(3000)) + END)],
      {'f0': 'f:0', 'f2999': 'f:2999'})
 case('gz-header', 'gzip with name, comment and extra field', [Blob(b'\x1f\x8b\x08\x1c' + bytes(6) + b'\x04\0abcd' + b'name\0' + b'comment\0' + gz(T)[10:], T)], {'x': 'f:1'})
+def gz_crc(data, flags=2):
+    """With the checksum of the header that few writers write."""
+    head = b'\x1f\x8b\x08' + bytes([flags]) + bytes(6) + (b'\2\0ab' if flags & 4 else b'') + (b'n\0' if flags & 8 else b'')
+    return head + (zlib.crc32(head) & 0xffff).to_bytes(2, 'little') + gz(data)[10:]
+
+
+case('gz-header-members', 'headers with names and checksums between members', [Blob(gz_crc(X) + gz_crc(b'', 14) + gz_crc(Y, 6) + gz_crc(END), X + Y + END)], {'x': 'f:1', 'y': 'f:2'})
+case('gz-header-checksum', 'a wrong checksum of the header', [Blob(gz_crc(T)[:10] + bytes(2) + gz_crc(T)[12:], T)], REFUSE)
 case('gz-padding', 'zeros after the gzip data', [Blob(gz(T) + bytes(512), T)], {'x': 'f:1'})
 case('gz-garbage', 'something else after the gzip data', [Blob(gz(T) + b'garbage', T)], REFUSE)
 RANDOM = b''.join(hashlib.sha256(str(i).encode()).digest() for i in range(700))
@@ -323,6 +331,12 @@ case('zst-window', 'a window of 256 MiB', [Blob(squeeze(file('x', bytes(300 * MI
 case('zst-truncated', 'zstd cut short', [Blob(squeeze(file('x', RANDOM) + END, 'zstd')[:-100], b'', ZSTD)], REFUSE)
 case('bzip2', 'bzip2', [Blob(squeeze(T, 'bzip2'), T, PLAIN + '+bzip2')], {'x': 'f:1'})
 case('xz', 'xz', [Blob(squeeze(T, 'xz'), T, PLAIN + '+xz')], {'x': 'f:1'})
+case('bzip2-streams', 'bzip2 of several streams, one of them empty', [Blob(squeeze(X, 'bzip2') + squeeze(b'', 'bzip2') + squeeze(Y + END, 'bzip2'), X + Y + END, PLAIN + '+bzip2')],
+     {'x': 'f:1', 'y': 'f:2'})
+case('xz-streams', 'xz of several streams, one of them empty', [Blob(squeeze(X, 'xz') + squeeze(b'', 'xz') + squeeze(Y + END, 'xz'), X + Y + END, PLAIN + '+xz')], {'x': 'f:1', 'y': 'f:2'})
+case('bzip2-nothing', 'bzip2 and xz of nothing are empty layers', [X, Blob(squeeze(b'', 'bzip2'), b'', PLAIN), Blob(squeeze(b'', 'xz'), b'', PLAIN)], {'x': 'f:1'})
+case('bzip2-garbage', 'something else after the bzip2 data', [Blob(squeeze(T, 'bzip2') + b'garbage', T, PLAIN)], REFUSE)
+case('xz-window', 'xz with a window of 256 MiB', [Blob(squeeze(T, 'xz', '--lzma2=preset=0,dict=256MiB'), T, PLAIN)], REFUSE)
 case('plain', 'not compressed', [Blob(T, T, PLAIN)], {'x': 'f:1'})
 case('lie-gzip', 'called gzip, is zstd', [Blob(squeeze(T, 'zstd'), T, GZIP)], {'x': 'f:1'})
 case('lie-zstd', 'called zstd, is gzip', [Blob(gz(T), T, ZSTD)], {'x': 'f:1'})
