@@ -82,6 +82,10 @@ struct grpc_stream; /* one call being made; valid until `done` has returned */
 struct grpc_client *grpc_client_new(uv_loop_t *, const char *address, const char *user_agent, struct edera_error *);
 void grpc_client_free(struct grpc_client *); /* calls in flight end with CANCELLED, callbacks included, before it returns; close handles need one more loop turn */
 
+/* One header (lower-case name) that every call from here on carries; a new value takes the place of the old one. Both are borrowed while they are set;
+ * value NULL: none. */
+void grpc_client_set_header(struct grpc_client *, const char *name, const char *value);
+
 uv_loop_t *grpc_client_loop(const struct grpc_client *);
 
 struct grpc_stream_ops {

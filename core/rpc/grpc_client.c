@@ -14,6 +14,7 @@ struct grpc_client {
 	uv_loop_t *loop;
 	char path[sizeof ((struct sockaddr_un *)0)->sun_path];
 	char user_agent[128];
+	const char *header, *header_value; /* one more, or NULL */
 	struct h2_conns conns;  /* the last one takes new calls, unless it is going */
 	bool dying;
 };
@@ -66,6 +67,12 @@ struct grpc_client *grpc_client_new(uv_loop_t *loop, const char *address, const 
 	snprintf(client->user_agent, sizeof client->user_agent, "%s", user_agent);
 	TAILQ_INIT(&client->conns);
 	return client;
+}
+
+void grpc_client_set_header(struct grpc_client *client, const char *name, const char *value)
+{
+	client->header = value ? name : NULL;
+	client->header_value = value;
 }
 
 uv_loop_t *grpc_client_loop(const struct grpc_client *client) { return client->loop; }
@@ -261,7 +268,7 @@ static int32_t submit(struct grpc_client *client, struct grpc_stream *st, const 
 {
 	nghttp2_data_provider provider = h2_stream_provider();
 	char path[512], timeout[16];
-	nghttp2_nv headers[9] = {
+	nghttp2_nv headers[10] = {
 		h2_nv(":method", "POST"), h2_nv(":scheme", "http"), h2_nv(":path", path), h2_nv(":authority", "localhost"),
 		h2_nv("te", "trailers"), h2_nv("content-type", "application/grpc"), h2_nv("user-agent", client->user_agent),
 		h2_nv("grpc-accept-encoding", "identity"),
@@ -275,6 +282,8 @@ static int32_t submit(struct grpc_client *client, struct grpc_stream *st, const 
 		grpc_text_format_timeout(timeout, timeout_ms);
 		headers[n++] = h2_nv("grpc-timeout", timeout);
 	}
+	if (client->header)
+		headers[n++] = h2_nv(client->header, client->header_value);
 	return nghttp2_submit_request(st->s.conn->session, NULL, headers, n, &provider, &st->s);
 }
 
