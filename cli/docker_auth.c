@@ -62,6 +62,7 @@ int docker_auth_find(const char *text, struct docker_auth *ret, struct edera_err
 
 	*ret = (struct docker_auth){ 0 };
 	protect__control__v1__oci_registry_authentication__init(&ret->message);
+	reference_from_containerd(&text);
 	/* What is no registry's needs none; what is no reference the daemon says better. */
 	if (text_starts(text, "oci:") || reference_parse(text, &reference, NULL))
 		return 0;

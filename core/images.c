@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "images.h"
 #include "base/error.h"
+#include "base/log.h"
+#include "base/reference.h"
 #include "base/text.h"
+#include "containerd.h"
 
 #define OP(p, op) PLUGIN_OP(p, struct edera_image_store_ops, op)
 
@@ -16,15 +19,39 @@ static int check_digest(const char *digest, struct edera_error *err)
 	return text_valid_digest(digest) ? 0 : err_set(err, -EINVAL, "'%.140s' is not a digest; it should look like sha256:<64 hex digits>", digest);
 }
 
-int images_pull(const struct plugin_host *plugins, const struct edera_call *call, const struct edera_pull *pull, char ret_digest[EDERA_DIGEST_MAX], struct edera_error *err)
+/* What "containerd:" stood before is given a digest, if containerd has one for it: the image store asks for that and nothing else. Else it
+ * stays a name, which the registry knows. */
+static int ask_containerd(const struct plugin_host *plugins, struct edera_pull *pull, char name[REFERENCE_CAP], char digest[EDERA_DIGEST_MAX], struct edera_error *err)
 {
+	_conf_ struct conf *c = plugin_host_conf(plugins);
+	struct edera_error why = EDERA_ERROR_INIT;
+	struct reference ref;
+	int r = reference_parse(pull->reference, &ref, err);
+
+	if (r || ref.digest[0])
+		return r;
+	reference_format(&ref, name);
+	if (containerd_resolve(c, name, digest, &why))
+		log_warning("asking the registry, as containerd does not say what an image is", "image", name, "error", why.msg, NULL);
+	else
+		pull->digest = digest;
+	return 0;
+}
+
+int images_pull(const struct plugin_host *plugins, const struct edera_call *call, const struct edera_pull *asked, char ret_digest[EDERA_DIGEST_MAX], struct edera_error *err)
+{
+	char name[REFERENCE_CAP], digest[EDERA_DIGEST_MAX];
+	struct edera_pull pull = *asked;
 	const struct plugin_provider *p;
 	int r = store(plugins, &p, err);
 
 	if (r)
 		return r;
-	r = OP(p, pull)(p->inst, call, pull, ret_digest, err);
-	return r ? err_wrap(err, "cannot pull '%.200s'", pull->reference) : 0;
+	if (reference_from_containerd(&pull.reference))
+		r = ask_containerd(plugins, &pull, name, digest, err);
+	if (!r)
+		r = OP(p, pull)(p->inst, call, &pull, ret_digest, err);
+	return r ? err_wrap(err, "cannot pull '%.200s'", asked->reference) : 0;
 }
 
 int images_list(const struct plugin_host *plugins, const struct edera_call *call, int (*cb)(void *, const struct edera_image_info *), void *user, struct edera_error *err)

@@ -54,8 +54,10 @@ int service_auth_json(const PB(OciRegistryAuthentication) *a, const char *refere
 {
 	struct json_object *root, *auths, *e;
 	struct reference ref;
-	int r = reference_parse(reference, &ref, err);
+	int r;
 
+	reference_from_containerd(&reference); /* what containerd lacks comes from the registry */
+	r = reference_parse(reference, &ref, err);
 	if (r)
 		return r;
 	e = entry(a);

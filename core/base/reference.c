@@ -2,7 +2,6 @@
 #include "base/reference.h"
 #include "base/text.h"
 
-#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -200,6 +199,16 @@ int reference_parse_repository(const char *text, struct reference *ret, struct e
 	r.tag[0] = 0;
 	*ret = r;
 	return 0;
+}
+
+bool reference_from_containerd(const char **text)
+{
+	static const char prefix[] = "containerd:";
+
+	if (!text_starts(*text, prefix))
+		return false;
+	*text += sizeof prefix - 1;
+	return true;
 }
 
 void reference_format(const struct reference *r, char dst[REFERENCE_CAP])

@@ -4,6 +4,7 @@
 #define BASE_REFERENCE_H
 
 #include <edera/image_store.h>
+#include <stdbool.h>
 #include "base/error.h"
 
 struct reference {
@@ -18,6 +19,8 @@ struct reference {
 int reference_parse(const char *text, struct reference *ret, struct edera_error *);
 /* Like reference_parse, for a repository without tag and digest (what tags are listed of). */
 int reference_parse_repository(const char *text, struct reference *ret, struct edera_error *);
+/* "containerd:REF" stands for REF as containerd on this node knows it: takes the prefix off, true if there was one. */
+bool reference_from_containerd(const char **text);
 /* "registry/repository[:tag][@digest]" */
 void reference_format(const struct reference *, char dst[REFERENCE_CAP]);
 

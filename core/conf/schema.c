@@ -35,6 +35,12 @@ static int check_registry(const char *v, struct edera_error *err)
 	return 0;
 }
 
+/* As containerd's identifiers: text_valid_name is a little wider at the end, which containerd itself refuses. */
+static int check_namespace(const char *v, struct edera_error *err)
+{
+	return text_valid_name(v) && strlen(v) <= 76 ? 0 : err_set(err, -EINVAL, "expected a namespace of containerd, as in k8s.io: up to 76 letters, digits, '.', '_' and '-'");
+}
+
 /* The name of a plugin or of what one provides. */
 static int check_name(const char *v, struct edera_error *err)
 {
@@ -62,6 +68,7 @@ int schema_check_variant_image(const char *v, struct edera_error *err)
 
 	if (text_starts(v, "oci:/"))
 		return 0;
+	reference_from_containerd(&v);
 	e = reference_parse(v, &r, err);
 	return e ? err_wrap(err, "expected an OCI image reference") : 0;
 }
@@ -109,6 +116,12 @@ const struct def schema_defs[] = {
 	{ "oci", "max-image-mb", EDERA_CONF_INT, 0, "65536", 1, 16 << 20, NULL, "Largest image accepted, unpacked, in MiB." },
 	{ "oci", "max-image-entries", EDERA_CONF_INT, 0, "2000000", 1, 100000000, NULL, "Most files an image may hold." },
 	{ "oci", "pull-timeout-seconds", EDERA_CONF_INT, 0, "1800", 1, 86400, NULL, "A pull that takes longer has failed." },
+	{ "oci", "containerd-root", EDERA_CONF_STRING, 0, "/var/lib/containerd", 0, 0, check_path,
+	  "Root of this node's containerd: what its content store has is not downloaded. Empty: it is left alone." },
+	{ "oci", "containerd-address", EDERA_CONF_STRING, 0, "/run/containerd/containerd.sock", 0, 0, check_path,
+	  "Socket of containerd, which is asked what an image named \"containerd:NAME\" is. Empty: it is not asked." },
+	{ "oci", "containerd-namespaces", EDERA_CONF_LIST, 0, "{\"k8s.io\", \"default\"}", 0, 0, check_namespace,
+	  "Namespaces of containerd in which it looks, in this order." },
 	{ "oci", "seed", EDERA_CONF_STRING, DEF_UNSUPPORTED, "", 0, 0, NULL, "" },
 
 	{ "plugins", "directory", EDERA_CONF_STRING, 0, PROTECT_PLUGIN_DIR, 0, 0, check_path,

@@ -225,6 +225,17 @@ int plugin_host_load(struct plugin_host *h, const struct conf *c, struct edera_e
 	return r ? r : fill_conf_plugins(h, err);
 }
 
+struct conf *plugin_host_conf(const struct plugin_host *host)
+{
+	struct plugin_host *h = (struct plugin_host *)host; /* for its lock */
+	struct conf *c;
+
+	pthread_mutex_lock(&h->lock);
+	c = h->conf ? conf_ref(h->conf) : NULL;
+	pthread_mutex_unlock(&h->lock);
+	return c;
+}
+
 const struct conf_plugin *plugin_host_conf_plugins(const struct plugin_host *h, size_t *ret_n)
 {
 	*ret_n = h->n_conf_plugins;

@@ -75,6 +75,8 @@ int plugin_host_start(struct plugin_host *, struct conf *, struct edera_error *)
 /* The new configuration for conf_each and oci_run; plugins whose section changed get it through their reload. For each that
  * has none, or fails, a sentence is appended to `notes` (newline after each). */
 void plugin_host_reload(struct plugin_host *, struct conf *, struct buf *notes);
+/* The configuration of now, as a reference to be given back; NULL before there is one. Any thread. */
+struct conf *plugin_host_conf(const struct plugin_host *);
 /* stop and fini in reverse order, after the last worker ended; then the loop handles are closed (run the loop once more). */
 void plugin_host_stop(struct plugin_host *);
 void plugin_host_free(struct plugin_host *);

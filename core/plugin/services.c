@@ -46,19 +46,9 @@ static void host_log(void *core, int priority, const char *message)
 		log_fields(priority, message ? message : "", "plugin", p->name, NULL);
 }
 
-static struct conf *current_conf(struct plugin *p)
-{
-	struct conf *c;
-
-	pthread_mutex_lock(&p->host->lock);
-	c = p->host->conf ? conf_ref(p->host->conf) : NULL;
-	pthread_mutex_unlock(&p->host->lock);
-	return c;
-}
-
 static int host_conf_each(void *core, const char *section, int (*cb)(void *, const char *, const char *), void *user)
 {
-	_conf_ struct conf *c = current_conf(core);
+	_conf_ struct conf *c = plugin_host_conf(((struct plugin *)core)->host);
 
 	return c ? conf_each(c, section, cb, user) : -ENOENT;
 }
@@ -146,8 +136,8 @@ static void host_vm_event(void *core, const char *vm_id, enum edera_vm_event wha
 
 static int host_oci_run(void *core, const struct edera_call *call, const struct edera_oci_run *asked, struct edera_error *err)
 {
-	_conf_ struct conf *c = current_conf(core);
 	struct plugin *p = core;
+	_conf_ struct conf *c = plugin_host_conf(p->host);
 	struct edera_oci_run run = { 0 };
 
 	memcpy(&run, asked, asked->size < sizeof run ? asked->size : sizeof run);

@@ -52,6 +52,9 @@ struct edera_pull {
 	const char *auth_json;    /* the caller's credentials (docker's auth.json), or NULL */
 	void (*progress)(void *user, const struct edera_pull_progress *); /* on the calling thread; may be NULL */
 	void *user;
+	/* The digest that the reference stands for, where the core knows better than the registry (from containerd on this node); else NULL. The image is kept
+	 * under the reference all the same. Since 1.1: look at size. */
+	const char *digest;
 };
 
 /* Since 1.1. An image that comes as an archive (OCI, or as `docker save` writes it) instead of from a registry. */

@@ -6,7 +6,7 @@
  *
  * ABI history (a struct only ever grows at its end; a major number is for what cannot be done so):
  *   1.0  first version
- *   1.1  image stores: import; struct edera_oci_run: archive_fd
+ *   1.1  image stores: import; struct edera_oci_run: archive_fd; struct edera_pull: digest
  *
  * Order: the file is checked (owner, mode, parents) and loaded, the descriptor is checked, requirements are resolved,
  * then probe, init and start are called in order of dependency, stop and fini in exactly the reverse. All five are

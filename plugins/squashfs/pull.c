@@ -237,7 +237,7 @@ static int run_provider(struct store *s, const struct edera_call *call, struct e
 		args[n++] = have.digests[i];
 	}
 	args[n++] = "pull";
-	args[n++] = asked->reference;
+	args[n++] = l->shared->name;
 	args[n] = NULL;
 	return s->host->oci_run(s->host->core, call, &run, err);
 }
@@ -259,12 +259,8 @@ static int fetch(struct store *s, const struct edera_call *call, const struct ed
 		if (!r)
 			r = publish(s, &place, asked->format, o, asked->flags & EDERA_PULL_OVERWRITE, err);
 	}
-	if (!r) {
+	if (!r)
 		snprintf(shared->digest, sizeof shared->digest, "%s", o->digest);
-		pthread_mutex_lock(&s->lock);
-		r = names_set(&s->names, shared->name, asked->format, o->digest, err);
-		pthread_mutex_unlock(&s->lock);
-	}
 	outcome_free(o);
 	return r;
 }
@@ -284,7 +280,7 @@ static void release(struct store *s, struct pull *p)
 	}
 }
 
-/* The pull of the same thing that is in flight, or a new one (*ret_lead). */
+/* The pull of the same thing that is in flight, or a new one (*ret_lead). `name` is exact: with the digest where that is given. */
 static struct pull *join(struct store *s, const struct edera_pull *asked, const char *name, bool *ret_lead)
 {
 	struct pull *p;
@@ -431,13 +427,50 @@ static bool known(struct store *s, const struct edera_pull *asked, const char *n
 	return found;
 }
 
+static bool pinned(const struct edera_pull *asked)
+{
+	return asked->size >= offsetof(struct edera_pull, digest) + sizeof asked->digest && asked->digest;
+}
+
+/* The name, and the name with the digest it stands for where that is given. */
+static int both_names(const struct edera_pull *asked, char name[REFERENCE_CAP], char exact[REFERENCE_CAP], struct edera_error *err)
+{
+	struct reference ref;
+	int r = image_name(asked->reference, name, err);
+
+	if (r)
+		return r;
+	strcpy(exact, name);
+	if (!pinned(asked))
+		return 0;
+	r = reference_parse(name, &ref, err);
+	if (!r && !text_valid_digest(asked->digest))
+		r = err_set(err, -EINVAL, "'%.150s' is not a digest", asked->digest);
+	if (r)
+		return r;
+	strcpy(ref.digest, asked->digest);
+	reference_format(&ref, exact);
+	return 0;
+}
+
+/* What the image is known by from now on, to each caller of a pull that is shared. */
+static int keep_name(struct store *s, const struct edera_pull *asked, const char *name, const char *digest, struct edera_error *err)
+{
+	int r;
+
+	pthread_mutex_lock(&s->lock);
+	r = names_set(&s->names, name, asked->format, digest, err);
+	pthread_mutex_unlock(&s->lock);
+	return r;
+}
+
 /* Nobody answers, but the name was pulled before: better that image than none, and the log says so. */
 static bool fall_back(struct store *s, const struct edera_pull *asked, const char *name, const struct edera_error *why, char *ret)
 {
 	char message[EDERA_DIGEST_MAX + REFERENCE_CAP + 600];
 	const char *digest;
 
-	if (asked->flags || (why->code != -ECONNREFUSED && why->code != -EHOSTUNREACH && why->code != -ENETUNREACH))
+	if (asked->flags || pinned(asked) || (why->code != -ECONNREFUSED && why->code != -EHOSTUNREACH && why->code != -ENETUNREACH))
 		return false;
 	pthread_mutex_lock(&s->lock);
 	digest = names_find(&s->names, name, asked->format);
@@ -458,23 +491,23 @@ int store_pull(void *inst, const struct edera_call *call, const struct edera_pul
 	struct edera_error why = EDERA_ERROR_INIT;
 	struct edera_pull_progress complete = { .size = sizeof complete, .phase = 8, .layer_size = sizeof(struct edera_pull_layer) };
 	struct store *s = inst;
-	char name[REFERENCE_CAP];
+	char name[REFERENCE_CAP], exact[REFERENCE_CAP];
 	int r;
 
 	if (!format_name(asked->format))
 		return err_set(err, -EINVAL, "there is no image format %u", asked->format);
 	if (asked->format == EDERA_IMAGE_EROFS)
 		return err_set(err, -ENOTSUP, "images are not packed as erofs here; squashfs is what zones mount");
-	r = image_name(asked->reference, name, err);
+	r = both_names(asked, name, exact, err);
 	if (r)
 		return r;
-	if (known(s, asked, name, ret_digest)) {
+	if (known(s, asked, exact, ret_digest)) {
 		pull_report(asked, &complete);
-		return 0;
+		return strcmp(name, exact) ? keep_name(s, asked, name, ret_digest, err) : 0;
 	}
 	for (;;) {
 		bool lead;
-		struct pull *p = join(s, asked, name, &lead);
+		struct pull *p = join(s, asked, exact, &lead);
 
 		if (!p)
 			return err_errno(err, -ENOMEM, "cannot pull '%.300s'", asked->reference);
@@ -489,7 +522,9 @@ int store_pull(void *inst, const struct edera_call *call, const struct edera_pul
 		if (lead || (r != -ECANCELED && r != -ETIMEDOUT) || given_up(call, NULL))
 			break;
 	}
-	if (r && fall_back(s, asked, name, &why, ret_digest))
+	if (!r)
+		r = keep_name(s, asked, name, ret_digest, &why);
+	else if (fall_back(s, asked, name, &why, ret_digest))
 		r = 0;
 	if (r)
 		err_set(err, r, "%s", why.msg);

@@ -7,7 +7,7 @@
 
 struct pull {
 	struct pull *next;
-	char name[REFERENCE_CAP];
+	char name[REFERENCE_CAP]; /* what the provider is asked for */
 	uint32_t format, flags;
 	unsigned users;           /* threads that hold it; the last one frees it */
 	bool done;

@@ -25,6 +25,7 @@ static struct {
 	int fail;             /* errno, or 0 */
 	const char *file;     /* of a kernel image */
 	useconds_t delay;
+	char asked[REFERENCE_CAP]; /* for what */
 	unsigned runs, warnings;
 } provider = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
@@ -58,7 +59,14 @@ static void write_at(int dir, const char *name, const char *text)
 
 static int run_provider(void *core, const struct edera_call *call, const struct edera_oci_run *run, struct edera_error *err)
 {
+	size_t n = 0;
+
 	__atomic_add_fetch(&provider.runs, 1, __ATOMIC_SEQ_CST);
+	while (run->args[n + 1])
+		n++;
+	pthread_mutex_lock(&provider.lock);
+	snprintf(provider.asked, sizeof provider.asked, "%s", run->args[n]);
+	pthread_mutex_unlock(&provider.lock);
 	say(run, "{\"type\":\"progress\",\"phase\":\"layer-download\",\"current\":5,\"total\":10,\"layers\":[{\"id\":\"" D1
 		 "\",\"phase\":\"downloading\",\"current\":5,\"total\":10},{\"id\":\"nonsense\"},7]}");
 	say(run, "nonsense");
@@ -229,6 +237,47 @@ static void test_offline(void)
 	CU_ASSERT_EQUAL(end(), 0);
 }
 
+static int pull_as(const char *reference, const char *means, size_t size, const char *want)
+{
+	struct edera_pull p = { .size = (uint32_t)size, .format = EDERA_IMAGE_SQUASHFS, .reference = reference, .digest = means };
+	struct edera_call call = { .size = sizeof call, .cancel_fd = -1 };
+	char digest[EDERA_DIGEST_MAX] = "";
+	int r = store_ops.pull(store, &call, &p, digest, NULL);
+
+	return r ? r : strcmp(digest, want) != 0;
+}
+
+/* The core knows what a name stands for: that and nothing else is fetched, and kept under the name. */
+static void test_named_digest(void)
+{
+	const size_t whole = sizeof(struct edera_pull), short_one = offsetof(struct edera_pull, digest);
+
+	CU_ASSERT_EQUAL_FATAL(begin(), 0);
+	CU_ASSERT_EQUAL(pull_as("a:1", D1, whole, D1), 0);
+	CU_ASSERT_STRING_EQUAL(provider.asked, "docker.io/library/a:1@" D1);
+	CU_ASSERT(pulled("a:1", 0, D1));
+	CU_ASSERT_EQUAL(pull_as("a:1", D1, whole, D1), 0);
+	CU_ASSERT_EQUAL(provider.runs, 1);
+	/* It stands for something else by now. */
+	provider.digest = D2;
+	provider.source = INDEX;
+	CU_ASSERT_EQUAL(pull_as("a:1", INDEX, whole, D2), 0);
+	CU_ASSERT_STRING_EQUAL(provider.asked, "docker.io/library/a:1@" INDEX);
+	CU_ASSERT(pulled("a:1", 0, D2));
+	/* What is there already only gets the name. */
+	CU_ASSERT_EQUAL(pull_as("b", INDEX, whole, D2), 0);
+	CU_ASSERT_EQUAL(provider.runs, 2);
+	provider.fail = -ECONNREFUSED;
+	CU_ASSERT(pulled("b", 0, D2));
+	/* Another image of that name is no answer, though the registry is not there. */
+	CU_ASSERT_EQUAL(pull_as("b", "sha256:4444444444444444444444444444444444444444444444444444444444444444", whole, ""), -ECONNREFUSED);
+	CU_ASSERT_EQUAL(pull_as("b", "sha256:4", whole, ""), -EINVAL);
+	CU_ASSERT_EQUAL(pull_as("oci:/b", D1, whole, ""), -EINVAL);
+	/* A core that does not know the field. */
+	CU_ASSERT_EQUAL(pull_as("b", D1, short_one, D2), 0);
+	CU_ASSERT_EQUAL(end(), 0);
+}
+
 static void test_overwrite(void)
 {
 	char path[PATH_CAP];
@@ -385,7 +434,7 @@ static void test_symlinked_cache(void)
 int main(void)
 {
 	static const CU_TestInfo tests[] = {
-		{ "pull", test_pull }, { "digests", test_digests }, { "offline", test_offline }, { "overwrite", test_overwrite }, { "failure", test_failure },
+		{ "pull", test_pull }, { "digests", test_digests }, { "offline", test_offline }, { "a digest for a name", test_named_digest }, { "overwrite", test_overwrite }, { "failure", test_failure },
 		{ "kernel", test_kernel }, { "list and remove", test_list_remove }, { "shared", test_shared }, { "stale", test_stale },
 		{ "symlinked cache", test_symlinked_cache }, CU_TEST_INFO_NULL,
 	};
