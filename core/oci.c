@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "oci.h"
+#include "oci_content.h"
 #include "base/oci_auth.h"
 #include "base/cleanup.h"
 #include "base/path.h"
@@ -32,6 +33,9 @@ struct run {
 	int fds[8];
 	size_t n_fds;
 	int auth_fd, out, complaints; /* ours; the last two are read */
+	char registry[256];           /* of the image; "" for one on this machine */
+	struct oci_content content;
+	int content_fd;               /* the provider's end */
 	struct buf line, complaint;
 	size_t total;
 	char message[504]; /* of its error line */
@@ -116,6 +120,7 @@ static void build_args(struct run *r, const struct conf *c)
 	fd_arg(r, "--spool-fd", r->asked->spool_fd);
 	if (r->asked->flags & EDERA_OCI_ARCHIVE)
 		fd_arg(r, "--archive-fd", r->asked->archive_fd);
+	fd_arg(r, "--content-fd", r->content_fd);
 	for (size_t i = 0; r->asked->args[i]; i++)
 		arg(r, r->asked->args[i]);
 }
@@ -146,12 +151,12 @@ static int open_auth(struct run *r, const struct conf *c, const char *data_dir, 
 {
 	struct oci_auth_request q = { .mirror = conf_str(c, "oci.docker-hub-mirror"), .call_json = r->asked->auth_json, .helpers = true };
 	_buf_ struct buf json = BUF_INIT;
-	char registry[256], file[PATH_CAP];
-	int e = registry_of(r->asked, registry, err);
+	char file[PATH_CAP];
+	int e = registry_of(r->asked, r->registry, err);
 
-	if (e || !*registry)
+	if (e || !*r->registry)
 		return e;
-	q.registry = registry;
+	q.registry = r->registry;
 	q.file = conf_str(c, "oci.auth-file");
 	if (!*q.file) {
 		e = path_format(file, err, "%s/auth.json", data_dir);
@@ -251,7 +256,8 @@ static int64_t now_ns(void)
 
 static int listen_to(struct run *r, const struct edera_call *call, struct edera_error *err)
 {
-	struct pollfd p[3] = { { .fd = r->out, .events = POLLIN }, { .fd = r->complaints, .events = POLLIN }, { .fd = call->cancel_fd, .events = POLLIN } };
+	struct pollfd p[4] = { { .fd = r->out, .events = POLLIN }, { .fd = r->complaints, .events = POLLIN }, { .fd = call->cancel_fd, .events = POLLIN },
+			       { .fd = r->content.server.fd, .events = POLLIN } };
 
 	while (p[0].fd >= 0 || p[1].fd >= 0) {
 		int64_t left = (call->deadline_ns - now_ns()) / 1000000 + 1;
@@ -259,7 +265,7 @@ static int listen_to(struct run *r, const struct edera_call *call, struct edera_
 
 		if (left <= 0)
 			return err_set(err, -ETIMEDOUT, "it took longer than allowed");
-		if (poll(p, 3, left > 60000 ? 60000 : (int)left) < 0 && errno != EINTR)
+		if (poll(p, 4, left > 60000 ? 60000 : (int)left) < 0 && errno != EINTR)
 			return err_errno(err, -errno, "cannot wait for protect-oci-provider");
 		if (p[2].revents)
 			return err_set(err, -ECANCELED, "it was canceled");
@@ -271,6 +277,10 @@ static int listen_to(struct run *r, const struct edera_call *call, struct edera_
 		}
 		if (p[1].revents && !read_complaint(r))
 			p[1].fd = -1;
+		if (p[3].revents && !oci_content_serve(&r->content)) {
+			oci_content_close(&r->content);
+			p[3].fd = -1;
+		}
 	}
 	return 0;
 }
@@ -330,6 +340,8 @@ static int execute(struct run *r, const struct edera_call *call, struct edera_er
 		return e;
 	close(steal_fd(&out_w));
 	close(steal_fd(&complaints_w));
+	close_fd(&r->content_fd);
+	r->content_fd = -1;
 	e = listen_to(r, call, err);
 	if (e) {
 		kill(-pid, SIGKILL); /* its children too; not yet reaped, so the number is still its own */
@@ -342,12 +354,15 @@ static int execute(struct run *r, const struct edera_call *call, struct edera_er
 
 int oci_run(const struct conf *c, const char *data_dir, const struct edera_call *call, const struct edera_oci_run *asked, struct edera_error *err)
 {
-	struct run r = { .asked = asked, .fds = { -1, -1, -1 }, .n_fds = 3, .auth_fd = -1, .out = -1, .complaints = -1 };
+	struct run r = { .asked = asked, .fds = { -1, -1, -1 }, .n_fds = 3, .auth_fd = -1, .out = -1, .complaints = -1,
+			 .content = { .server = { .fd = -1 } }, .content_fd = -1 };
 	struct edera_call bound = { .size = sizeof bound, .cancel_fd = call ? call->cancel_fd : -1, .deadline_ns = call ? call->deadline_ns : 0 };
 	int e = open_auth(&r, c, data_dir, err);
 
 	if (!bound.deadline_ns)
 		bound.deadline_ns = now_ns() + conf_int(c, "oci.pull-timeout-seconds") * INT64_C(1000000000);
+	if (!e && *r.registry && asked->output_fd >= 0)
+		e = oci_content_open(&r.content, c, asked, &r.content_fd, err);
 	if (!e) {
 		build_args(&r, c);
 		e = r.argc < MAX_ARGS ? execute(&r, &bound, err) : err_set(err, -E2BIG, "protect-oci-provider would get too many arguments");
@@ -355,6 +370,8 @@ int oci_run(const struct conf *c, const char *data_dir, const struct edera_call 
 	close_fd(&r.auth_fd);
 	close_fd(&r.out);
 	close_fd(&r.complaints);
+	close_fd(&r.content_fd);
+	oci_content_close(&r.content);
 	buf_free(&r.line);
 	buf_free(&r.complaint);
 	for (size_t i = 0; i < r.n_owned; i++)

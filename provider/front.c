@@ -4,21 +4,20 @@
 #include "front_auth.h"
 #include "io.h"
 #include "base/cleanup.h"
+#include "base/content.h"
 #include "base/path.h"
 #include "base/spawn.h"
 
 #include <fcntl.h>
 #include <libgen.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
-
-#define FD_AUTH 3
-#define FD_OUTPUT 4
-#define FD_SPOOL 5
 
 /* Where the image grows, and how it gets its name. */
 struct output {
@@ -133,30 +132,67 @@ static int memory_file(const struct buf *b, struct edera_error *err)
 	return fd;
 }
 
+static int find_blob(void *user, const char *digest, uint64_t size, int *ret_fd)
+{
+	const struct options *o = user;
+	int r = -ENOENT;
+
+	for (int i = 0; r && o->blobs[i]; i++)
+		r = content_open(o->blobs[i], digest, ret_fd);
+	return r;
+}
+
+static const struct content_ops blob_ops = { .open = find_blob };
+
+/* Serves the worker until it ends. */
+static void attend(struct content *c, int pidfd)
+{
+	struct pollfd p[2] = { { .fd = pidfd, .events = POLLIN }, { .fd = c->fd, .events = POLLIN } };
+
+	while (!p[0].revents) {
+		if (poll(p, 2, -1) < 0 && errno != EINTR)
+			return;
+		if (p[1].revents && !content_serve(c)) {
+			shutdown(c->fd, SHUT_RDWR);
+			p[1].fd = -1;
+		}
+	}
+}
+
 /* The same command again, with descriptors in place of what only we may open. */
 static int run_worker(const struct options *o, int argc, char **argv, const struct output *out, int auth, struct edera_error *err)
 {
-	static const char *const last[] = { "--worker", "--auth-fd", "3", "--output-fd", "4", "--spool-fd", "5" };
-	_free_ const char **args = calloc((size_t)argc + ARRAY_SIZE(last) + 1, sizeof *args);
-	int fds[] = { -1, STDOUT_FILENO, STDERR_FILENO, auth, out->fd, out->dir_fd };
+	static const char *const given[] = { "--worker", "--auth-fd", "3", "--content-fd", "4", "--output-fd", "5", "--spool-fd", "6" };
+	_free_ const char **args = calloc((size_t)argc + ARRAY_SIZE(given) + 1, sizeof *args);
+	struct content content = { .ops = &blob_ops, .user = (void *)o };
+	_close_ int ours = -1, theirs = -1;
+	int pidfd, status, r, pair[2];
 	char self[PATH_CAP];
 	ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
-	struct edera_spawn s = { .size = sizeof s, .argv = args, .envp = (const char *const *)environ, .fds = fds, .n_fds = ARRAY_SIZE(fds) };
-	int pidfd, status, r;
+	struct edera_spawn s = { .size = sizeof s, .argv = args, .envp = (const char *const *)environ };
 	size_t used = 0;
 	pid_t pid;
 
-	if (!args || n < 0)
+	if (!args || n < 0 || socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
 		return err_errno(err, args ? -errno : -ENOMEM, "cannot start the worker");
+	content.fd = ours = pair[0];
+	theirs = pair[1];
+	const int fds[] = { -1, STDOUT_FILENO, STDERR_FILENO, auth, theirs, out->fd, out->dir_fd };
+
+	s.fds = fds;
+	s.n_fds = o->verb == VERB_PULL ? 7 : 5;
 	self[n] = 0;
 	args[used++] = self;
-	for (size_t i = 0; i < (o->verb == VERB_PULL ? ARRAY_SIZE(last) : 3); i++)
-		args[used++] = last[i];
+	for (size_t i = 0; i < (o->verb == VERB_PULL ? ARRAY_SIZE(given) : 5); i++)
+		args[used++] = given[i];
 	for (int i = 1; i < argc; i++)
 		args[used++] = argv[i];
 	r = spawn(&s, &pidfd, &pid, err);
-	if (!r)
+	close(steal_fd(&theirs));
+	if (!r) {
+		attend(&content, pidfd);
 		r = spawn_wait(pidfd, pid, NULL, &status, err);
+	}
 	if (r)
 		return r;
 	if (status > 128)

@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 /* Used by the daemon with descriptors, it is the worker at once; by hand it is the front of one. */
-static bool is_worker(const struct options *o) { return o->worker || o->output_fd >= 0 || (o->verb != VERB_PULL && o->auth_fd >= 0); }
+static bool is_worker(const struct options *o) { return o->worker || o->output_fd >= 0 || (o->verb != VERB_PULL && (o->auth_fd >= 0 || o->content_fd >= 0)); }
 
 int main(int argc, char **argv)
 {

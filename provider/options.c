@@ -29,14 +29,16 @@ static const char usage[] =
 	"  --max-size BYTES             of all layers unpacked (default 64 GiB); K, M, G, T may follow\n"
 	"  --max-file BYTES             of each file of a kernel image (default 1 GiB)\n"
 	"  --timeout SECONDS            for the whole (default: none)\n"
+	"  --blobs DIR                  blobs that need not be fetched, as DIR/ALGORITHM/HEX (repeatable)\n"
 	"  --have DIGEST                an image that is there already: if it is this one, nothing is fetched (repeatable)\n"
 	"  --progress json|auto|none    JSON lines on standard output, bars on a terminal, or nothing\n"
-	"  --auth-fd N, --output-fd N, --spool-fd N  descriptors in place of files and directories\n"
+	"  --auth-fd N, --output-fd N, --spool-fd N, --content-fd N  descriptors in place of files and directories\n"
 	"  --help, --version\n";
 
 enum {
 	OPT_OUTPUT = 256, OPT_OUTPUT_FD, OPT_SPOOL_FD, OPT_AUTH_FILE, OPT_AUTH_FD, OPT_FORMAT, OPT_PLATFORM, OPT_INSECURE, OPT_CA, OPT_CERT, OPT_KEY,
 	OPT_MIRROR, OPT_PROXY, OPT_LEVEL, OPT_PARALLEL, OPT_ENTRIES, OPT_SIZE, OPT_FILE, OPT_TIMEOUT, OPT_PROGRESS, OPT_HELP, OPT_VERSION, OPT_WORKER, OPT_HAVE,
+	OPT_BLOBS, OPT_CONTENT_FD,
 };
 
 static const struct option table[] = {
@@ -50,6 +52,7 @@ static const struct option table[] = {
 	{ "max-entries", required_argument, NULL, OPT_ENTRIES }, { "max-size", required_argument, NULL, OPT_SIZE },
 	{ "max-file", required_argument, NULL, OPT_FILE }, { "timeout", required_argument, NULL, OPT_TIMEOUT },
 	{ "progress", required_argument, NULL, OPT_PROGRESS }, { "help", no_argument, NULL, OPT_HELP }, { "version", no_argument, NULL, OPT_VERSION },
+	{ "blobs", required_argument, NULL, OPT_BLOBS }, { "content-fd", required_argument, NULL, OPT_CONTENT_FD },
 	{ "have", required_argument, NULL, OPT_HAVE }, { "worker", no_argument, NULL, OPT_WORKER }, { NULL, 0, NULL, 0 },
 };
 
@@ -118,6 +121,8 @@ static int take(struct options *o, int opt, const char *v, struct edera_error *e
 	case OPT_PLATFORM: r = platform_parse(v, &o->platform, err); o->platform_given = true; break;
 	case OPT_INSECURE: r = add(o->insecure, "insecure-registry", v, err); break;
 	case OPT_HAVE: r = add(o->have, "have", v, err); break;
+	case OPT_BLOBS: r = add(o->blobs, "blobs", v, err); break;
+	case OPT_CONTENT_FD: r = descriptor("content-fd", v, &o->content_fd, err); break;
 	case OPT_CA: o->ca = v; break;
 	case OPT_CERT: o->cert = v; break;
 	case OPT_KEY: o->key = v; break;
@@ -158,7 +163,7 @@ static int operands(struct options *o, char **args, int n, struct edera_error *e
 
 int options_parse(int argc, char **argv, struct options *ret, struct edera_error *err)
 {
-	struct options o = { .auth_fd = -1, .output_fd = -1, .spool_fd = -1, .store_fd = -1, .level = 1, .max_entries = 2000000, .max_size = 64ull << 30,
+	struct options o = { .auth_fd = -1, .output_fd = -1, .spool_fd = -1, .content_fd = -1, .store_fd = -1, .level = 1, .max_entries = 2000000, .max_size = 64ull << 30,
 			     .max_file = 1ull << 30, .downloads = 4 };
 	int opt, r;
 

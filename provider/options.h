@@ -25,12 +25,14 @@ struct options {
 	int auth_fd;
 	const char *insecure[OPTIONS_LIST_MAX + 1]; /* ends with NULL */
 	const char *have[OPTIONS_LIST_MAX + 1];     /* digests of images that need not be fetched; ends with NULL */
+	const char *blobs[OPTIONS_LIST_MAX + 1];    /* directories with blobs that need not be fetched; ends with NULL */
 	const char *ca, *cert, *key;
 	const char *mirror;            /* of Docker Hub */
 	const char *proxy;
 	enum output_format format;
 	const char *output;
 	int output_fd, spool_fd;
+	int content_fd;                /* where blobs are asked for before they are fetched: base/content.h */
 	int store_fd;                  /* file for the content of a tar; made by the worker */
 	unsigned level;
 	uint32_t max_entries;

@@ -5,6 +5,7 @@
 
 #include "auth.h"
 #include "http.h"
+#include "local.h"
 #include "source.h"
 
 #define ENDPOINTS_MAX 4
@@ -30,6 +31,7 @@ struct registry {
 	struct origin ref;
 	const struct options *options;
 	struct http http;
+	struct local local;
 	struct endpoint endpoints[ENDPOINTS_MAX];
 	unsigned n_endpoints;
 	unsigned good;              /* the endpoint that answered last */

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Layers from a registry: several at a time, newest first, each taken up again where it was cut. */
+/* Layers from a registry: several at a time, newest first, each taken up again where it was cut. Those that are on this machine are read
+ * in between, in slices. */
 #include "registry.h"
 #include "headers.h"
+#include "base/cleanup.h"
 #include "base/text.h"
 
 #include <stdio.h>
@@ -10,7 +12,9 @@
 
 #define PAUSE_MAX 15.0 /* seconds a connection may wait for room before the spool file is used, lest the server gives up */
 
-enum transfer_state { TRANSFER_IDLE, TRANSFER_RUNNING, TRANSFER_WAITING, TRANSFER_DONE };
+#define LOCAL_MAX 32   /* layers open at a time that are read from this machine */
+
+enum transfer_state { TRANSFER_IDLE, TRANSFER_VERIFYING, TRANSFER_READING, TRANSFER_RUNNING, TRANSFER_WAITING, TRANSFER_DONE };
 
 struct transfer {
 	struct registry *r;
@@ -25,12 +29,17 @@ struct transfer {
 	uint64_t begin;         /* bytes that were there when this request started */
 	uint64_t skip;          /* of this answer, to pass over what is there */
 	bool checked;           /* the answer's range was looked at */
+	struct local_layer local;
+	bool looked;            /* whether it is on this machine */
+	bool crowded;           /* local: there was no room */
+	int keep_fd;            /* what is fetched is written there too; or -1 */
 	struct edera_error err;
 };
 
 static int on_data(void *user, const uint8_t *data, size_t n)
 {
 	struct transfer *t = user;
+	size_t m = 0;
 	int r;
 
 	if (!t->checked) {
@@ -40,8 +49,7 @@ static int on_data(void *user, const uint8_t *data, size_t n)
 			return err_set(&t->err, -EPROTO, "the registry answered with another range of %s than was asked for", t->f->what->digest);
 	}
 	if (t->skip) {
-		size_t m = n < t->skip ? n : (size_t)t->skip;
-
+		m = n < t->skip ? n : (size_t)t->skip;
 		/* The whole is taken or nothing is: what follows the skipped bytes is put together with them. */
 		r = n > m ? fetch_put(t->f, data + m, n - m, t->paused_since && now_seconds() - t->paused_since > PAUSE_MAX, &t->err) : 0;
 		if (r == 0)
@@ -51,6 +59,8 @@ static int on_data(void *user, const uint8_t *data, size_t n)
 
 		r = fetch_put(t->f, data, n, spool, &t->err);
 	}
+	if (!r && n > m)
+		local_write(&t->keep_fd, t->f->got - (n - m), data + m, n - m);
 	if (r == -EAGAIN) {
 		if (t->paused_since == 0)
 			t->paused_since = now_seconds();
@@ -150,17 +160,58 @@ static int failed(struct transfer *t, struct edera_error *err)
 	return 0;
 }
 
+static bool is_local(const struct transfer *t) { return t->state == TRANSFER_VERIFYING || t->state == TRANSFER_READING; }
+
+/* A slice of a layer that is on this machine; 1: something was done. What cannot be had here is fetched. */
+static int attend_local(struct transfer *t, struct edera_error *err)
+{
+	int rc;
+
+	if (t->state == TRANSFER_VERIFYING) {
+		rc = local_verify(&t->r->local, t->f->what, &t->local);
+		if (rc == 0 && fetch_begin(t->f, err))
+			return err->code;
+		t->state = rc == 0 ? TRANSFER_READING : rc == 1 ? TRANSFER_VERIFYING : TRANSFER_IDLE;
+		return 1;
+	}
+	if (t->crowded && !blob_has_room(&t->f->blob))
+		return 0;
+	rc = local_read(&t->local, t->f, err);
+	t->crowded = rc == -EAGAIN;
+	if (t->crowded)
+		return 0;
+	if (rc == 1 || (rc < 0 && rc != -ENOENT))
+		return rc;
+	local_close(&t->local);
+	if (rc == -ENOENT) {
+		t->state = TRANSFER_IDLE;
+		return 1;
+	}
+	t->state = TRANSFER_DONE;
+	rc = fetch_end(t->f, err);
+	return rc ? rc : 1;
+}
+
 /* One look at a transfer: starts, resumes, ends it. */
 static int attend(struct transfer *t, struct edera_error *err)
 {
 	switch (t->state) {
 	case TRANSFER_IDLE:
+		if (!t->looked && t->f->what->size) {
+			t->looked = true;
+			if (!local_open(&t->r->local, t->f->what, &t->local)) {
+				t->state = TRANSFER_VERIFYING;
+				return 0;
+			}
+		}
 		if (!t->f->got && fetch_begin(t->f, err))
 			return err->code;
 		if (t->f->what->size == 0) {
 			t->state = TRANSFER_DONE;
 			return fetch_end(t->f, err);
 		}
+		if (!t->f->got)
+			t->keep_fd = local_new(&t->r->local, t->f->what);
 		return start(t, err);
 	case TRANSFER_WAITING:
 		return now_seconds() >= t->not_before ? start(t, err) : 0;
@@ -175,7 +226,12 @@ static int attend(struct transfer *t, struct edera_error *err)
 		http_request_reset(&t->q);
 		t->state = TRANSFER_DONE;
 		t->r->good = t->endpoint < t->r->n_endpoints ? t->endpoint : t->r->good;
-		return fetch_end(t->f, err);
+		if (fetch_end(t->f, err))
+			return err->code;
+		local_kept(&t->r->local, t->f->what, &t->keep_fd);
+		return 0;
+	case TRANSFER_VERIFYING:
+	case TRANSFER_READING:
 	case TRANSFER_DONE:
 		break;
 	}
@@ -189,19 +245,23 @@ static int run(struct registry *r, struct transfer *list, uint32_t n, struct ede
 	uint32_t first = 0;
 
 	while (first < n) {
-		unsigned active = 0;
+		unsigned active = 0, local = 0;
+		bool busy = false;
 
-		for (uint32_t i = first; i < n && active < r->options->downloads; i++) {
-			int rc = list[i].state == TRANSFER_DONE ? 0 : attend(&list[i], err);
+		for (uint32_t i = first; i < n && active < r->options->downloads && local < LOCAL_MAX; i++) {
+			/* Of those that are read here, the most urgent one that can get on has its slice; then the network's turn comes. */
+			int rc = !is_local(&list[i]) ? attend(&list[i], err) : busy ? 0 : attend_local(&list[i], err);
 
-			if (rc)
+			if (rc < 0)
 				return rc;
-			active += list[i].state != TRANSFER_DONE;
+			busy |= rc == 1;
+			local += is_local(&list[i]);
+			active += list[i].state != TRANSFER_DONE && !is_local(&list[i]);
 		}
 		while (first < n && list[first].state == TRANSFER_DONE)
 			first++;
 		if (first < n) {
-			int rc = http_step(&r->http, 200, err);
+			int rc = http_step(&r->http, busy ? 0 : 200, err);
 
 			if (rc)
 				return rc;
@@ -222,12 +282,16 @@ int registry_fetch(struct source *s, struct fetch **list, uint32_t n, struct ede
 		t[i].r = r;
 		t[i].f = list[i];
 		t[i].endpoint = r->good;
+		t[i].local.fd = t[i].keep_fd = -1;
 		list[i]->blob.pool->wake = wake;
 		list[i]->blob.pool->user = &r->http;
 	}
 	rc = run(r, t, n, err);
-	for (uint32_t i = 0; i < n; i++)
+	for (uint32_t i = 0; i < n; i++) {
 		http_request_reset(&t[i].q);
+		local_close(&t[i].local);
+		close_fd(&t[i].keep_fd);
+	}
 	if (n)
 		list[0]->blob.pool->wake = NULL;
 	free(t);

@@ -6,7 +6,7 @@
  *
  * ABI history (a struct only ever grows at its end; a major number is for what cannot be done so):
  *   1.0  first version
- *   1.1  image stores: import; struct edera_oci_run: archive_fd; struct edera_pull: digest
+ *   1.1  image stores: import; struct edera_oci_run: archive_fd, blob_open, blob_new, blob_kept, blob_bad; struct edera_pull: digest
  *
  * Order: the file is checked (owner, mode, parents) and loaded, the descriptor is checked, requirements are resolved,
  * then probe, init and start are called in order of dependency, stop and fini in exactly the reverse. All five are
@@ -121,6 +121,17 @@ struct edera_oci_run {
 	void (*line)(void *user, const char *json, size_t len); /* each line of its stdout (NUL-terminated); caller's thread */
 	void *user;
 	int32_t archive_fd;           /* since 1.1, with EDERA_OCI_ARCHIVE: what "archive:-" stands for; a regular file, borrowed */
+	/* Also since 1.1. Blobs that need not be fetched, and layers that shall be there next time. Called on the caller's thread while the
+	 * provider runs; each may be NULL. The digests are well formed and the provider's word: it is not to be believed. */
+	/* The blob, opened for reading only; its size is 0 where it is not known. -ENOENT: not here. The provider verifies what it gets and
+	 * fetches it after all if it is wrong. *ret_fd is closed by the core, also below. */
+	int (*blob_open)(void *user, const char *digest, uint64_t size, int *ret_fd);
+	/* A new file, opened for writing only, to which this layer shall be written while it is fetched. -ENOENT: it is not to be kept. */
+	int (*blob_new)(void *user, const char *digest, uint64_t size, int *ret_fd);
+	/* The file that blob_new gave holds the whole layer, says the provider. Without this it is nothing. */
+	void (*blob_kept)(void *user, const char *digest);
+	/* What blob_open gave is not the blob of this digest. */
+	void (*blob_bad)(void *user, const char *digest);
 };
 
 /* Services of the daemon. Every function may be called from any thread unless it says otherwise. */

@@ -16,6 +16,7 @@ static const struct edera_provide provides[] = {
 
 static const struct edera_conf_key keys[] = {
 	{ "compression-level", EDERA_CONF_INT, 0, "1", "zstd level images are packed with, 1 (fastest) to 22 (smallest)" },
+	{ "keep-layers", EDERA_CONF_BOOL, 0, "true", "keep the layers of cached images as they were fetched, so that other images that share them need not fetch them again" },
 	{ .name = NULL },
 };
 

@@ -215,6 +215,19 @@ static int collect_have(void *user, const char *digest, uint32_t format)
 	return 0;
 }
 
+static int on_blob_open(void *user, const char *digest, uint64_t size, int *ret_fd)
+{
+	return keeping_open(&((struct edera_pull_line *)user)->keeping, digest, ret_fd);
+}
+
+static int on_blob_new(void *user, const char *digest, uint64_t size, int *ret_fd)
+{
+	return keeping_new(&((struct edera_pull_line *)user)->keeping, digest, ret_fd);
+}
+
+static void on_blob_kept(void *user, const char *digest) { keeping_kept(&((struct edera_pull_line *)user)->keeping, digest); }
+static void on_blob_bad(void *user, const char *digest) { keeping_bad(&((struct edera_pull_line *)user)->keeping, digest); }
+
 static int run_provider(struct store *s, const struct edera_call *call, struct edera_pull_line *l, struct place *place, struct edera_error *err)
 {
 	const struct edera_pull *asked = l->asked;
@@ -223,7 +236,8 @@ static int run_provider(struct store *s, const struct edera_call *call, struct e
 	char level[16];
 	size_t n = 0;
 	struct edera_oci_run run = { .size = sizeof run, .args = args, .auth_json = asked->auth_json, .output_fd = place->out,
-				     .spool_fd = place->spool_fd, .line = pull_line, .user = l };
+				     .spool_fd = place->spool_fd, .line = pull_line, .user = l, .blob_open = on_blob_open, .blob_new = on_blob_new,
+				     .blob_kept = on_blob_kept, .blob_bad = on_blob_bad };
 
 	if (!(asked->flags & EDERA_PULL_OVERWRITE))
 		entry_each(s, collect_have, &have, NULL);
@@ -242,13 +256,18 @@ static int run_provider(struct store *s, const struct edera_call *call, struct e
 	return s->host->oci_run(s->host->core, call, &run, err);
 }
 
-static int fetch(struct store *s, const struct edera_call *call, const struct edera_pull *asked, struct pull *shared, struct edera_error *err)
+/* *keep: whether to keep layers, and then whether there were any to keep. A kernel image's directory is lent to the provider: nothing is
+ * kept in it. */
+static int attempt(struct store *s, const struct edera_call *call, const struct edera_pull *asked, struct pull *shared, bool *keep,
+		   struct edera_error *err)
 {
 	struct edera_pull_line l = { .asked = asked, .store = s, .shared = shared };
 	_cleanup_(place_free) struct place place = { .out = -1, .spool_fd = -1 };
 	struct outcome *o = &l.outcome;
 	int r = place_make(s, asked->format, &place, err);
 
+	if (!r && *keep && asked->format != EDERA_IMAGE_DIRECTORY)
+		r = keeping_begin(&l.keeping, s, place.dir, err);
 	if (!r)
 		r = run_provider(s, call, &l, &place, err);
 	if (!r && !o->there)
@@ -256,12 +275,35 @@ static int fetch(struct store *s, const struct edera_call *call, const struct ed
 	if (!r && !o->cached) {
 		if (asked->format == EDERA_IMAGE_DIRECTORY)
 			r = take_back(s, &place, err);
+		keeping_publish(&l.keeping);
 		if (!r)
 			r = publish(s, &place, asked->format, o, asked->flags & EDERA_PULL_OVERWRITE, err);
 	}
 	if (!r)
 		snprintf(shared->digest, sizeof shared->digest, "%s", o->digest);
+	*keep = l.keeping.files > 0;
 	outcome_free(o);
+	return r;
+}
+
+static bool no_space(int r) { return r == -ENOSPC || r == -EDQUOT; }
+
+static int fetch(struct store *s, const struct edera_call *call, const struct edera_pull *asked, struct pull *shared, struct edera_error *err)
+{
+	struct edera_error first = EDERA_ERROR_INIT;
+	bool keep = s->keep;
+	int r = attempt(s, call, asked, shared, &keep, &first);
+
+	layers_sweep(s); /* of what failed, or was replaced */
+	/* Layers are kept where there is room for them. An image that is wanted now comes first. */
+	if (no_space(r) && (layers_drop(s) || keep)) {
+		s->host->log(s->host->core, EDERA_LOG_WARNING, "no space for an image: the layers that were kept are given up, and it is tried again");
+		keep = false;
+		first = (struct edera_error)EDERA_ERROR_INIT;
+		r = attempt(s, call, asked, shared, &keep, &first);
+	}
+	if (r && err)
+		*err = first;
 	return r;
 }
 

@@ -3,7 +3,7 @@
 #ifndef SQUASHFS_PULL_H
 #define SQUASHFS_PULL_H
 
-#include "store.h"
+#include "layers.h"
 
 struct pull {
 	struct pull *next;
@@ -32,6 +32,7 @@ struct edera_pull_line {
 	struct store *store;
 	struct pull *shared;
 	struct outcome outcome;
+	struct keeping keeping;
 };
 
 void pull_line(void *user, const char *json, size_t len);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "store.h"
+#include "layers.h"
 #include "base/cleanup.h"
 #include "base/spawn.h"
 #include "base/text.h"
@@ -189,6 +190,7 @@ static int store_remove(void *inst, const struct edera_call *call, const char *d
 	pthread_mutex_unlock(&s->lock);
 	if (!r)
 		r = path_remove_tree(away, err);
+	layers_sweep(s);
 	return r;
 }
 
@@ -258,6 +260,8 @@ int store_open(const struct edera_host *host, const struct edera_conf *conf, str
 		r = path_remove_tree(s->work, err); /* what a crash left */
 	if (!r)
 		r = path_mkdirs(s->work, 0711, err);
+	if (!r)
+		r = layers_open(s, host->conf_bool(conf, "keep-layers"), err);
 	if (!r)
 		r = path_format(names, err, "%s/names.json", s->images);
 	if (!r)

@@ -5,6 +5,7 @@
  *                               /manifest.json    as the registry gave them
  *                               /config.json
  *                               /source           the digest the reference named, if that was an index
+ *                               /layers/          what it was made of (see layers.h)
  *   images/names.json                             which references name which digest
  *   images/.work/                                 what is being made or taken away; emptied at start */
 #ifndef SQUASHFS_STORE_H
@@ -24,7 +25,8 @@ struct pull;
 struct store {
 	const struct edera_host *host;
 	const struct edera_conf *conf;
-	char images[PATH_CAP], work[PATH_CAP];
+	char images[PATH_CAP], work[PATH_CAP], layers[PATH_CAP];
+	bool keep;  /* layers */
 	uid_t user; /* the provider's, for directories it writes to */
 	gid_t group;
 	pthread_mutex_t lock;

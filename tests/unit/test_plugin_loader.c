@@ -14,6 +14,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#define TEXT_OF(x) #x
+#define TEXT(x) TEXT_OF(x)
+#define MINOR TEXT(EDERA_ABI_MINOR)
+
 static char dir[] = "/tmp/test-loader.XXXXXX";
 static char plugins[64]; /* a directory for each test: what was loaded by a path once stays loaded under it */
 static uv_loop_t loop;
@@ -226,7 +230,7 @@ static void refused(void)
 
 	h = start(NO_SOURCES, 0, &err);
 	CU_ASSERT_EQUAL(plugin_host_count(h), 24);
-	is(h, "major", PLUGIN_ERROR, "was built for plugin ABI 9.0; this daemon has 1.1");
+	is(h, "major", PLUGIN_ERROR, "was built for plugin ABI 9." MINOR "; this daemon has 1." MINOR);
 	is(h, "newer", PLUGIN_ERROR, "needs plugin ABI 1.77 or newer");
 	is(h, "magic", PLUGIN_ERROR, "is not a plugin descriptor");
 	is(h, "short", PLUGIN_ERROR, "says that it has 40 bytes");
