@@ -123,4 +123,188 @@ def test_hand_slow_network():
             assert len([e for e in reg.asked('blobs') if e[1] in layers]) == 6 - len(here)
 
 
+# --- the daemon's cache
+class Daemon:
+    """A daemon with a directory of its own, and the sim for a hypervisor, which is not asked for anything."""
+    def __init__(self, conf='', folder=None):
+        self.folder = folder or tempfile.mkdtemp(prefix='il.', dir='/var/tmp')
+        os.chmod(self.folder, 0o755)
+        self.cache = self.folder + '/data/cache'
+        plugins = self.folder + '/plugins'
+        os.makedirs(plugins, exist_ok=True)
+        os.makedirs(self.folder + '/data/zone', exist_ok=True)
+        for p in ('plugins/config/.libs/config.so', 'plugins/registry/.libs/registry.so', 'plugins/squashfs/.libs/squashfs.so', 'tests/plugins/sim/.libs/sim.so'):
+            shutil.copy(f'{BUILD_DIR}/{p}', plugins)
+        for f in ('kernel', 'initrd'):
+            open(f'{self.folder}/data/zone/{f}', 'w').close()
+        with open(self.folder + '/daemon.toml', 'w') as f:
+            f.write(f'[daemon]\nlog-level = "debug"\n[plugins]\ndirectory = "{plugins}"\nhypervisor = "sim"\n[plugin.sim]\n'
+                    f'agent = "/bin/true"\nvmm = "/bin/true"\n{conf}')
+        self.env = dict(os.environ, PROTECT_CONNECTION=f'unix://{self.folder}/socket', PROTECT_OCI_PROVIDER=PROVIDER)
+        self.start()
+
+    def start(self):
+        with open(self.folder + '/log', 'a') as log:
+            self.process = subprocess.Popen([BUILD_DIR + '/protect-daemon', '--config', self.folder + '/daemon.toml', '--data-dir', self.folder + '/data',
+                                             '--run-dir', self.folder + '/run', '--listen', f'unix://{self.folder}/socket'],
+                                            stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=self.env)
+        for _ in range(600):
+            if self.protect('host', 'status').returncode == 0:
+                return
+            time.sleep(0.05)
+        raise Exception('the daemon does not answer: ' + open(self.folder + '/log').read()[-2000:])
+
+    def protect(self, *args):
+        return subprocess.run([BUILD_DIR + '/cli/protect', *args], stdin=subprocess.DEVNULL, capture_output=True, text=True, env=self.env, timeout=100)
+
+    def pull(self, reg, tag, *args):
+        r = self.protect('image', 'pull', *args, f'{reg.host}/t/{tag}')
+        assert r.returncode == 0, r.stderr
+        return r
+
+    def kill(self):
+        self.process.kill()
+        self.process.wait()
+
+    def layers(self):
+        """The kept layers and how many names each has."""
+        return {'sha256:' + n[7:]: os.stat(f'{self.cache}/layers/{n}').st_nlink for n in os.listdir(self.cache + '/layers')}
+
+    def image(self, digest):
+        with open(f'{self.cache}/images/sha256-{digest[7:]}.squashfs/image', 'rb') as f:
+            return hashlib.sha256(f.read()).hexdigest()
+
+    def work(self):
+        return os.listdir(self.cache + '/images/.work')
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *what):
+        self.process.terminate()
+        self.process.wait()
+        if what[0]:
+            print(open(self.folder + '/log').read()[-3000:])
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+PROVIDER = BUILD_DIR + '/provider/protect-oci-provider'
+PROVIDER = PROVIDER if os.path.exists(PROVIDER) else BUILD_DIR + '/protect-oci-provider'
+
+
+def own_tags(*images):
+    """One registry of several images, each under a tag."""
+    l = Layout(tempfile.mkdtemp(dir=WORK))
+    for tag, (one, digest, layers, config) in images:
+        for d in layers + [config, digest]:
+            os.makedirs(os.path.dirname(blob(l, d)), exist_ok=True)
+            shutil.copy(blob(one, d), blob(l, d))
+        l.tag(dict(one.entries[0]), tag)
+    return l
+
+
+def test_cache_shared():
+    l = own_tags(('one', ONE), ('two', TWO))
+    with Registry(l) as reg, Daemon() as d:
+        d.pull(reg, 'image:one')
+        assert asked(reg) == sorted(ONE[2] + [ONE[3]])
+        assert d.layers() == {x: 2 for x in ONE[2]}
+        reg.log.clear()
+        d.pull(reg, 'image:two')
+        assert asked(reg) == sorted([TWO[2][2], TWO[3]]), reg.log
+        assert d.image(ONE[1]) == WANTED and d.image(TWO[1]) == good(provider('oci:' + TWO[0].path))
+        assert d.layers() == {TWO[2][0]: 3, TWO[2][1]: 3, ONE[2][2]: 2, TWO[2][2]: 2}
+        for root, dirs, files in os.walk(d.cache + '/layers'):
+            assert all((os.stat(root + '/' + f).st_uid, os.stat(root + '/' + f).st_mode & 0o777) == (0, 0o600) for f in files)
+        # Packed again, from what is here.
+        reg.log.clear()
+        d.pull(reg, 'image:two', '--overwrite-cache')
+        assert asked(reg) == [TWO[3]] and d.layers()[TWO[2][0]] == 3
+        # And gone with the last image that has them.
+        assert d.protect('image', 'remove', ONE[1]).returncode == 0
+        assert d.layers() == {x: 2 for x in TWO[2]}
+        assert d.protect('image', 'remove', TWO[1]).returncode == 0
+        assert d.layers() == {} and d.work() == []
+
+
+def test_cache_corrupt():
+    """A kept layer that is damaged costs its fetching, no more, and is gone afterwards."""
+    l = own_tags(('one', ONE), ('two', TWO))
+    with Registry(l) as reg, Daemon() as d:
+        d.pull(reg, 'image:one')
+        path = f'{d.cache}/layers/sha256-{ONE[2][0][7:]}'
+        with open(path, 'r+b') as f:
+            f.seek(100)
+            f.write(b'damaged')
+            f.flush()
+            inode = os.fstat(f.fileno()).st_ino
+            reg.log.clear()
+            d.pull(reg, 'image:two')
+            assert os.fstat(f.fileno()).st_nlink == 0
+        assert asked(reg) == sorted([TWO[2][0], TWO[2][2], TWO[3]]), reg.log
+        assert d.image(TWO[1]) == good(provider('oci:' + TWO[0].path))
+        assert os.stat(path).st_ino != inode and 'sha256:' + hashlib.sha256(open(path, 'rb').read()).hexdigest() == ONE[2][0]
+
+
+def test_cache_off():
+    l = own_tags(('one', ONE), ('two', TWO))
+    with Registry(l) as reg, Daemon('[plugin.squashfs]\nkeep-layers = false\n') as d:
+        d.pull(reg, 'image:one')
+        d.pull(reg, 'image:two')
+        assert asked(reg) == sorted(ONE[2] + [ONE[3]] + TWO[2] + [TWO[3]]) and d.layers() == {}
+        assert not os.path.exists(f'{d.cache}/images/sha256-{ONE[1][7:]}.squashfs/layers')
+
+
+def test_cache_crash():
+    """kill -9 in the middle of a pull: the next start finds nothing but what was there before."""
+    def fault(r):
+        if r.kind == 'blobs' and r.what == TWO[2][2]:
+            return r.hang()
+    l = own_tags(('one', ONE), ('two', TWO))
+    with Registry(l, fault=fault) as reg, Daemon() as d:
+        d.pull(reg, 'image:one')
+        before = d.layers()
+        p = subprocess.Popen([BUILD_DIR + '/cli/protect', 'image', 'pull', f'{reg.host}/t/image:two'], env=d.env, stdin=subprocess.DEVNULL,
+                             stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        for _ in range(400):
+            if TWO[2][2] in asked(reg) and any(n > 2 for n in d.layers().values()):
+                break
+            time.sleep(0.05)
+        assert any(n > 2 for n in d.layers().values()) and d.work() != []
+        d.kill()
+        p.wait()
+        d.start()
+        assert d.layers() == before and d.work() == []
+        reg.fault = None
+        d.pull(reg, 'image:two')
+        assert d.image(TWO[1]) == good(provider('oci:' + TWO[0].path))
+
+
+def test_cache_full_disk():
+    """Room for the images, not for their layers too: they come first."""
+    big = [(t, image(t)) for t in ('x', 'y')]
+    folder = tempfile.mkdtemp(prefix='il.', dir='/var/tmp')
+    os.makedirs(folder + '/data')
+    # An image is 3.1 MB, its layers as much. The first fits with its layers; the second only without any.
+    if subprocess.run(['mount', '-t', 'tmpfs', '-o', 'size=9m', 'tmpfs', folder + '/data']).returncode:
+        return 'no tmpfs can be mounted here'
+    try:
+        with Registry(own_tags(*big)) as reg, Daemon(folder=folder) as d:
+            d.pull(reg, 'image:x')
+            assert len(d.layers()) == 3
+            filler = open(folder + '/data/filler', 'wb')
+            filler.write(bytes((1 << 20) * 2 - (300 << 10)))
+            filler.flush()
+            d.pull(reg, 'image:y')
+            assert d.image(big[1][1][1]) == good(provider('oci:' + big[1][1][0].path))
+            assert d.layers() == {} and d.work() == [] and 'given up' in open(d.folder + '/log').read()
+    finally:
+        subprocess.run(['umount', '-l', folder + '/data'])
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+if os.getuid() != 0 or subprocess.run(['id', 'edera-oci'], capture_output=True).returncode:
+    names = {k: v for k, v in globals().items() if not k.startswith('test_cache')}
+    print('the daemon\'s cache is not tested: it needs root and the system user edera-oci')
+    main(names)
 main(globals())
