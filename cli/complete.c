@@ -18,7 +18,7 @@ static void offer(struct buf *out, const char *prefix, const char *word, const c
 
 	if (!text_starts(word, prefix))
 		return;
-	format_escape(&safe, word);
+	text_escape(&safe, word);
 	buf_printf(out, "%s\t%s\n", (const char *)safe.data, what ? what : "");
 }
 

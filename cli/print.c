@@ -42,7 +42,7 @@ static void say(const char *fmt, va_list ap)
 	char s[2048];
 
 	vsnprintf(s, sizeof s, fmt, ap);
-	format_escape(&safe, s);
+	text_escape(&safe, s);
 	buf_printf(&text, "protect: %s\n", safe.data ? (const char *)safe.data : "");
 	fwrite(text.data, 1, text.len, stderr);
 }

@@ -1,62 +1,31 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli/progress.h"
 #include "cli/alloc.h"
+#include "base/bars.h"
 #include "base/cleanup.h"
-#include "cli/image/image.h"
-#include "cli/terminal.h"
 
 #include <inttypes.h>
 #include <string.h>
 #include <unistd.h>
 
-#define MAX_ROWS 16       /* layers shown at once */
-#define DRAW_NS 80000000u /* between two frames */
-#define RATE_NS 250000000u
-
 typedef Protect__Control__V1__OciImageProgress Report;
 typedef Protect__Control__V1__OciImageProgressIndication Indication;
 
-struct rate {
-	uint64_t at, bytes;
-	double per_second;
-};
-
 struct layer {
-	char *id;
+	char *id, *safe_id; /* safe: for a terminal */
 	Protect__Control__V1__OciImageProgressLayerPhase phase;
 	uint64_t current, total;
-	struct rate rate;
 };
 
 struct progress {
 	enum progress_mode mode;
-	char *title, *doing;
+	char *title, *safe_title, *doing;
 	Protect__Control__V1__OciImageProgressPhase phase, told; /* told: the last for which a line was printed */
 	uint64_t current, total;
-	struct rate rate;
 	struct layer *layers;
 	size_t n_layers;
-	unsigned drawn; /* lines on the screen */
-	unsigned spin;
-	uint64_t last_draw;
+	struct bars *bars;
 };
-
-static void measure(struct rate *r, uint64_t now, uint64_t bytes)
-{
-	uint64_t dt = now - r->at;
-	double v;
-
-	if (!r->at || bytes < r->bytes) {
-		*r = (struct rate){ now, bytes, 0 };
-		return;
-	}
-	if (dt < RATE_NS)
-		return;
-	v = (double)(bytes - r->bytes) * 1e9 / (double)dt;
-	r->per_second = r->per_second > 0 ? r->per_second * 0.6 + v * 0.4 : v;
-	r->at = now;
-	r->bytes = bytes;
-}
 
 static void indication(const Indication *i, uint64_t *current, uint64_t *total)
 {
@@ -68,13 +37,22 @@ static void indication(const Indication *i, uint64_t *current, uint64_t *total)
 	}
 }
 
+static char *escaped(const char *text)
+{
+	struct buf b _buf_ = BUF_INIT;
+
+	text_escape(&b, text);
+	buf_puts(&b, "");
+	return need(buf_steal(&b));
+}
+
 static struct layer *layer(struct progress *p, const char *id)
 {
 	for (size_t i = 0; i < p->n_layers; i++)
 		if (!strcmp(p->layers[i].id, id))
 			return &p->layers[i];
 	p->layers = need(reallocarray(p->layers, p->n_layers + 1, sizeof *p->layers));
-	p->layers[p->n_layers] = (struct layer){ .id = need(strdup(id)) };
+	p->layers[p->n_layers] = (struct layer){ .id = need(strdup(id)), .safe_id = escaped(id) };
 	return &p->layers[p->n_layers++];
 }
 
@@ -160,11 +138,11 @@ static void print_line(struct progress *p)
 	if (p->phase == p->told || !p->phase)
 		return;
 	p->told = p->phase;
-	format_escape(&out, p->title);
+	text_escape(&out, p->title);
 	buf_printf(&out, ": %s", phase_text(p->phase));
 	if (p->phase == PROTECT__CONTROL__V1__OCI_IMAGE_PROGRESS_PHASE__OCI_IMAGE_PROGRESS_PHASE_LAYER_DOWNLOAD && p->total) {
 		buf_printf(&out, " (%zu, ", p->n_layers);
-		image_size(&out, p->total);
+		text_size(&out, p->total);
 		buf_puts(&out, ")");
 	}
 	buf_puts(&out, "\n");
@@ -173,129 +151,18 @@ static void print_line(struct progress *p)
 
 /* ---- bars ---- */
 
-/* One line of at most `columns` columns; what does not fit is cut. */
-static void put_line(struct buf *out, const char *text, uint32_t columns)
+static enum bars_state layer_state(Protect__Control__V1__OciImageProgressLayerPhase phase)
 {
-	size_t width = 0;
-
-	while (*text) {
-		uint32_t c;
-		size_t n = format_decode(text, &c);
-		char one[5] = { 0 };
-
-		if (!n)
-			break;
-		memcpy(one, text, n);
-		width += format_width(one);
-		if (width >= columns)
-			break;
-		buf_append(out, text, n);
-		text += n;
+	switch (phase) {
+	case PROTECT__CONTROL__V1__OCI_IMAGE_PROGRESS_LAYER_PHASE__OCI_IMAGE_PROGRESS_LAYER_PHASE_DOWNLOADING:
+	case PROTECT__CONTROL__V1__OCI_IMAGE_PROGRESS_LAYER_PHASE__OCI_IMAGE_PROGRESS_LAYER_PHASE_EXTRACTING:
+		return BARS_RUNNING;
+	case PROTECT__CONTROL__V1__OCI_IMAGE_PROGRESS_LAYER_PHASE__OCI_IMAGE_PROGRESS_LAYER_PHASE_DOWNLOADED:
+	case PROTECT__CONTROL__V1__OCI_IMAGE_PROGRESS_LAYER_PHASE__OCI_IMAGE_PROGRESS_LAYER_PHASE_EXTRACTED:
+		return BARS_DONE;
+	default:
+		return BARS_WAITING;
 	}
-	buf_puts(out, "\033[K\n");
-}
-
-static void put_numbers(struct buf *b, uint64_t current, uint64_t total, const struct rate *rate)
-{
-	struct buf s _buf_ = BUF_INIT;
-
-	image_size(&s, current);
-	if (total) {
-		buf_puts(&s, " / ");
-		image_size(&s, total);
-	}
-	buf_printf(b, "%-22s", (const char *)s.data);
-	if (rate->per_second < 1)
-		return;
-	buf_clear(&s);
-	image_size(&s, (uint64_t)rate->per_second);
-	buf_printf(b, " %s/s", (const char *)s.data);
-}
-
-static void put_bar(struct buf *b, uint64_t current, uint64_t total, unsigned width)
-{
-	unsigned full = total ? (unsigned)((double)(current < total ? current : total) / (double)total * width) : 0;
-
-	buf_puts(b, "[");
-	for (unsigned i = 0; i < width; i++)
-		buf_puts(b, i < full ? "=" : i == full && full ? ">" : " ");
-	buf_puts(b, "] ");
-}
-
-static void draw_layer(const struct layer *l, uint32_t columns, struct buf *out)
-{
-	const char *id = strchr(l->id, ':') ? strchr(l->id, ':') + 1 : l->id;
-	struct buf line _buf_ = BUF_INIT, safe _buf_ = BUF_INIT;
-
-	format_escape(&safe, id);
-	buf_printf(&line, "  %-12.12s ", safe.data ? (const char *)safe.data : "");
-	if (l->phase == PROTECT__CONTROL__V1__OCI_IMAGE_PROGRESS_LAYER_PHASE__OCI_IMAGE_PROGRESS_LAYER_PHASE_DOWNLOADING) {
-		if (columns > 70)
-			put_bar(&line, l->current, l->total, columns - 60 < 30 ? columns - 60 : 30);
-		put_numbers(&line, l->current, l->total, &l->rate);
-	} else {
-		buf_puts(&line, layer_text(l->phase));
-	}
-	put_line(out, (const char *)line.data, columns);
-}
-
-static bool is_active(const struct layer *l)
-{
-	return l->phase == PROTECT__CONTROL__V1__OCI_IMAGE_PROGRESS_LAYER_PHASE__OCI_IMAGE_PROGRESS_LAYER_PHASE_DOWNLOADING ||
-	       l->phase == PROTECT__CONTROL__V1__OCI_IMAGE_PROGRESS_LAYER_PHASE__OCI_IMAGE_PROGRESS_LAYER_PHASE_EXTRACTING;
-}
-
-static unsigned draw_layers(const struct progress *p, uint32_t rows, uint32_t columns, struct buf *out)
-{
-	size_t room = rows > 4 ? rows - 3 : 1, shown = 0, active = 0;
-
-	if (room > MAX_ROWS)
-		room = MAX_ROWS;
-	if (p->n_layers <= room) {
-		for (size_t i = 0; i < p->n_layers; i++)
-			draw_layer(&p->layers[i], columns, out);
-		return (unsigned)p->n_layers;
-	}
-	for (size_t i = 0; i < p->n_layers; i++)
-		active += is_active(&p->layers[i]);
-	for (size_t i = 0; i < p->n_layers && shown + 1 < room; i++)
-		if (is_active(&p->layers[i])) {
-			draw_layer(&p->layers[i], columns, out);
-			shown++;
-		}
-	if (p->n_layers > shown) {
-		struct buf line _buf_ = BUF_INIT;
-
-		buf_printf(&line, "  and %zu more layers%s", p->n_layers - shown, active > shown ? "" : ", waiting or done");
-		put_line(out, (const char *)line.data, columns);
-		shown++;
-	}
-	return (unsigned)shown;
-}
-
-void progress_render(struct progress *p, uint64_t now, uint32_t rows, uint32_t columns, struct buf *out)
-{
-	static const char *const spinner[] = { "⠋", "⠙", "⠹", "⠸", "⠼", "⠴", "⠦", "⠧", "⠇", "⠏" };
-	struct buf line _buf_ = BUF_INIT;
-	unsigned lines = 1;
-
-	for (size_t i = 0; i < p->n_layers; i++)
-		measure(&p->layers[i].rate, now, p->layers[i].current);
-	measure(&p->rate, now, p->current);
-	if (p->drawn)
-		buf_printf(out, "\r\033[%uA", p->drawn); /* an echoed ^C may have moved the cursor */
-	buf_printf(&line, "%s ", spinner[p->spin++ % ARRAY_SIZE(spinner)]);
-	format_escape(&line, p->title);
-	buf_printf(&line, "  %s", p->doing ? p->doing : phase_text(p->phase));
-	if (!p->doing && p->total) {
-		buf_puts(&line, "  ");
-		put_numbers(&line, p->current, p->total, &p->rate);
-	}
-	put_line(out, (const char *)line.data, columns);
-	if (!p->doing)
-		lines += draw_layers(p, rows, columns, out);
-	buf_puts(out, "\033[J");
-	p->drawn = lines;
 }
 
 static void write_all(const struct buf *b)
@@ -306,15 +173,25 @@ static void write_all(const struct buf *b)
 
 void progress_tick(struct progress *p)
 {
+	_free_ struct bars_layer *layers = need(calloc(p->n_layers + 1, sizeof *layers));
+	struct bars_report report = { .title = p->safe_title, .doing = p->doing ? p->doing : phase_text(p->phase), .layers = layers };
 	struct buf out _buf_ = BUF_INIT;
-	uint32_t rows = 24, columns = 80;
-	uint64_t now = uv_hrtime();
+	struct bars_terminal terminal;
 
-	if (p->mode != PROGRESS_BARS || now - p->last_draw < DRAW_NS)
+	if (p->mode != PROGRESS_BARS)
 		return;
-	p->last_draw = now;
-	terminal_size(&rows, &columns);
-	progress_render(p, now, rows, columns, &out);
+	for (size_t i = 0; i < p->n_layers; i++) {
+		const struct layer *l = &p->layers[i];
+
+		layers[i] = (struct bars_layer){ l->safe_id, layer_state(l->phase), layer_text(l->phase), l->current, l->total };
+	}
+	if (!p->doing) {
+		report.n_layers = p->n_layers;
+		report.current = p->current;
+		report.total = p->total;
+	}
+	bars_terminal(STDERR_FILENO, &terminal);
+	bars_draw(p->bars, &terminal, &report, uv_hrtime(), &out);
 	write_all(&out);
 }
 
@@ -322,9 +199,9 @@ void progress_tick(struct progress *p)
 
 enum progress_mode progress_auto(enum progress_mode otherwise)
 {
-	const char *term = getenv("TERM");
+	struct bars_terminal t;
 
-	return isatty(STDERR_FILENO) && term && strcmp(term, "dumb") ? PROGRESS_BARS : otherwise;
+	return bars_terminal(STDERR_FILENO, &t) ? PROGRESS_BARS : otherwise;
 }
 
 struct progress *progress_new(enum progress_mode mode, const char *title)
@@ -333,6 +210,8 @@ struct progress *progress_new(enum progress_mode mode, const char *title)
 
 	p->mode = mode;
 	p->title = need(strdup(title));
+	p->safe_title = escaped(title);
+	p->bars = need(bars_new());
 	return p;
 }
 
@@ -356,30 +235,23 @@ void progress_say(struct progress *p, const char *what)
 	progress_tick(p);
 }
 
-void progress_end(struct progress *p, const char *summary)
+void progress_free(struct progress *p)
 {
 	struct buf out _buf_ = BUF_INIT;
 
-	if (p->drawn)
-		buf_printf(&out, "\r\033[%uA\033[J", p->drawn);
-	p->drawn = 0;
-	if (summary && (p->mode == PROGRESS_BARS || p->mode == PROGRESS_LINES)) {
-		format_escape(&out, summary);
-		buf_puts(&out, "\n");
-	}
-	if (out.len)
-		write_all(&out);
-}
-
-void progress_free(struct progress *p)
-{
 	if (!p)
 		return;
-	progress_end(p, NULL);
-	for (size_t i = 0; i < p->n_layers; i++)
+	bars_clear(p->bars, &out);
+	if (out.len)
+		write_all(&out);
+	for (size_t i = 0; i < p->n_layers; i++) {
 		free(p->layers[i].id);
+		free(p->layers[i].safe_id);
+	}
 	free(p->layers);
+	bars_free(p->bars);
 	free(p->title);
+	free(p->safe_title);
 	free(p->doing);
 	free(p);
 }

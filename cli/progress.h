@@ -15,12 +15,7 @@ void progress_update(struct progress *, const Protect__Control__V1__OciImageProg
 /* For work without numbers: "waiting for the zone". Bars only. */
 void progress_say(struct progress *, const char *what);
 void progress_tick(struct progress *); /* redraws; several times a second */
-/* Takes what was drawn away. summary: a line left behind where bars or lines are shown; may be NULL. */
-void progress_end(struct progress *, const char *summary);
-void progress_free(struct progress *);
-
-/* For tests: what bars draw at that time, for a terminal of that size. */
-void progress_render(struct progress *, uint64_t now_ns, uint32_t rows, uint32_t columns, struct buf *out);
+void progress_free(struct progress *); /* takes away what was drawn */
 
 enum progress_mode progress_auto(enum progress_mode otherwise); /* bars where stderr is a terminal */
 

@@ -2,6 +2,7 @@
 /* The part that runs with the caller's rights, when the program is used by hand. It looks at nothing that came from outside. */
 #include "worker.h"
 #include "front_auth.h"
+#include "interrupt.h"
 #include "io.h"
 #include "base/cleanup.h"
 #include "base/content.h"
@@ -150,8 +151,11 @@ static void attend(struct content *c, int pidfd)
 	struct pollfd p[2] = { { .fd = pidfd, .events = POLLIN }, { .fd = c->fd, .events = POLLIN } };
 
 	while (!p[0].revents) {
-		if (poll(p, 2, -1) < 0 && errno != EINTR)
-			return;
+		if (poll(p, 2, -1) < 0) {
+			if (errno != EINTR)
+				return;
+			continue;
+		}
 		if (p[1].revents && !content_serve(c)) {
 			shutdown(c->fd, SHUT_RDWR);
 			p[1].fd = -1;
@@ -189,12 +193,16 @@ static int run_worker(const struct options *o, int argc, char **argv, const stru
 		args[used++] = argv[i];
 	r = spawn(&s, &pidfd, &pid, err);
 	close(steal_fd(&theirs));
-	if (!r) {
-		attend(&content, pidfd);
-		r = spawn_wait(pidfd, pid, NULL, &status, err);
-	}
 	if (r)
 		return r;
+	interrupt_forward(pid);
+	attend(&content, pidfd);
+	r = spawn_wait(pidfd, pid, NULL, &status, err);
+	interrupt_forward(0);
+	if (r)
+		return r;
+	if (interrupt_caught())
+		return 128 + interrupt_caught();
 	if (status > 128)
 		return err_set(err, -EIO, "the worker was ended by signal %d (%s)", status - 128, strsignal(status - 128));
 	return status;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "worker.h"
+#include "interrupt.h"
 
 #include <fcntl.h>
 #include <locale.h>
@@ -27,8 +28,16 @@ int main(int argc, char **argv)
 		return 2;
 	}
 	signal(SIGPIPE, SIG_IGN);
-	if (!is_worker(&o))
+	if (!is_worker(&o)) {
+		interrupt_catch();
 		return front_main(&o, argc, argv);
+	}
+	if (o.worker) {
+		/* Part of the caller's job, as the terminal sees it: Ctrl+C and Ctrl+Z are for both. */
+		setpgid(0, getpgid(getppid()));
+		if (o.verb == VERB_PULL)
+			interrupt_catch();
+	}
 	/* The output is ours only as long as whoever asked for it is there. */
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	/* Work that nobody talks to: threads that wake each other need not interrupt each other too. A pull takes 6 % less time, and who

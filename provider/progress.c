@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "progress.h"
+#include "interrupt.h"
 #include "io.h"
 #include "registry.h"
+#include "base/bars.h"
+#include "base/text.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -14,7 +17,7 @@ static const char *const phase_names[] = {
 };
 static const char *const phase_sentences[] = {
 	[PHASE_STARTED] = "", [PHASE_RESOLVING] = "resolving the reference", [PHASE_RESOLVED] = "", [PHASE_CONFIG] = "fetching the config",
-	[PHASE_LAYERS] = "fetching and packing layers", [PHASE_ASSEMBLE] = "merging layers", [PHASE_PACK] = "writing metadata", [PHASE_COMPLETE] = "complete",
+	[PHASE_LAYERS] = "fetching layers", [PHASE_ASSEMBLE] = "merging layers", [PHASE_PACK] = "writing metadata", [PHASE_COMPLETE] = "complete",
 };
 static const char *const layer_names[] = {
 	[FETCH_WAITING] = "waiting", [FETCH_RUNNING] = "downloading", [FETCH_DONE] = "downloaded", [FETCH_UNPACKING] = "extracting", [FETCH_UNPACKED] = "extracted",
@@ -65,48 +68,40 @@ static void show_json(struct progress *p)
 	progress_line(o);
 }
 
-static const char *bytes_text(double n, char dst[32])
+static enum bars_state state_of(const struct fetch *f)
 {
-	static const char *const units[] = { "B", "KiB", "MiB", "GiB", "TiB" };
-	int u = 0;
-
-	while (n >= 1024 && u < 4) {
-		n /= 1024;
-		u++;
+	switch (phase_of(f)) {
+	case FETCH_WAITING: return BARS_WAITING;
+	case FETCH_RUNNING: return BARS_RUNNING;
+	/* Unpacked as it arrives, or from what arrived before. */
+	case FETCH_UNPACKING: return BARS_RUNNING;
+	default: return BARS_DONE;
 	}
-	snprintf(dst, 32, u ? "%.1f %s" : "%.0f %s", n, units[u]);
-	return dst;
 }
 
 static void show_bars(struct progress *p)
 {
-	_buf_ struct buf b = BUF_INIT;
-	char a[32], c[32];
-	uint64_t bytes = 0;
-	unsigned lines = 0;
-	double now = now_seconds();
+	struct bars_report r = { .title = p->title, .doing = phase_sentences[p->phase][0] ? phase_sentences[p->phase] : "starting" };
+	struct bars_layer *layers = calloc(p->n_layers + 1, sizeof *layers);
+	_buf_ struct buf out = BUF_INIT;
+	struct bars_terminal t;
 
-	if (p->bars)
-		buf_printf(&b, "\033[%uA", p->bars);
-	for (uint32_t i = 0; i < p->n_layers; i++)
-		bytes += got_of(&p->layers[i]);
-	if (now - p->last_time > 0.01)
-		p->rate += ((double)(bytes - p->last_bytes) / (now - p->last_time) - p->rate) * 0.3;
-	p->last_time = now;
-	p->last_bytes = bytes;
-	for (uint32_t i = p->n_layers; i-- > 0 && lines < 20;) {
+	if (!layers)
+		return;
+	r.layers = layers;
+	r.n_layers = p->n_layers;
+	for (uint32_t i = 0; i < p->n_layers; i++) {
 		const struct fetch *f = &p->layers[i];
-		double part = f->what->size ? (double)got_of(f) / (double)f->what->size : 1;
-		int filled = (int)(part * 30);
 
-		buf_printf(&b, "\033[K  %.12s  [%.*s%.*s] %s of %s  %s\n", strchr(f->what->digest, ':') + 1, filled, "==============================", 30 - filled,
-			   "                              ", bytes_text((double)got_of(f), a), bytes_text((double)f->what->size, c), layer_names[phase_of(f)]);
-		lines++;
+		layers[i] = (struct bars_layer){ f->what->digest, state_of(f), layer_names[phase_of(f)], got_of(f), f->what->size };
+		r.current += layers[i].current;
+		r.total += layers[i].total;
 	}
-	buf_printf(&b, "\033[K%s  %s/s\n", phase_sentences[p->phase], bytes_text(p->rate > 0 ? p->rate : 0, a));
-	p->bars = lines + 1;
-	if (!b.failed)
-		(void)!io_write_all(STDERR_FILENO, b.data, b.len);
+	bars_terminal(STDERR_FILENO, &t);
+	bars_draw(p->bars, &t, &r, (uint64_t)(now_seconds() * 1e9), &out);
+	free(layers);
+	if (!out.failed)
+		(void)!io_write_all(STDERR_FILENO, out.data, out.len);
 }
 
 static void show(struct progress *p)
@@ -116,7 +111,7 @@ static void show(struct progress *p)
 	p->shown = p->phase;
 	if (p->kind == PROGRESS_JSON)
 		show_json(p);
-	else if (p->kind == PROGRESS_AUTO && p->terminal && p->layers)
+	else if (p->kind == PROGRESS_AUTO && p->terminal)
 		show_bars(p);
 	else if (p->kind == PROGRESS_AUTO && changed && phase_sentences[p->phase][0])
 		fprintf(stderr, "%s\n", phase_sentences[p->phase]);
@@ -136,12 +131,14 @@ static void *report(void *user)
 		until.tv_nsec %= 1000000000;
 		while (!p->stop && pthread_cond_timedwait(&p->changed, &p->lock, &until) == 0)
 			;
-		if (!p->stop && (p->layers || p->phase != p->shown))
+		if (!p->stop && (p->layers || p->terminal || p->phase != p->shown))
 			show(p);
 		if (p->deadline > 0 && now_seconds() > p->deadline) {
 			p->deadline = 0;
 			p->expired(p->user);
 		}
+		if (interrupt_caught() && p->interrupted)
+			p->interrupted(p->user);
 	}
 	pthread_mutex_unlock(&p->lock);
 	return NULL;
@@ -150,10 +147,17 @@ static void *report(void *user)
 int progress_start(struct progress *p, const struct options *o, struct edera_error *err)
 {
 	pthread_condattr_t attr;
+	_buf_ struct buf title = BUF_INIT;
+	struct bars_terminal terminal;
 	int r;
 
+	text_escape(&title, o->reference);
+	p->title = buf_steal(&title);
+	p->bars = bars_new();
+	if (!p->title || !p->bars)
+		return err_errno(err, -ENOMEM, "cannot report progress");
 	p->kind = o->progress;
-	p->terminal = isatty(STDERR_FILENO);
+	p->terminal = p->kind == PROGRESS_AUTO && bars_terminal(STDERR_FILENO, &terminal);
 	p->phase = PHASE_STARTED;
 	p->deadline = o->timeout ? now_seconds() + o->timeout : 0;
 	pthread_mutex_init(&p->lock, NULL);
@@ -184,7 +188,6 @@ void progress_layers(struct progress *p, struct fetch *layers, uint32_t n)
 		show(p); /* how it ended */
 	p->layers = layers;
 	p->n_layers = layers ? n : 0;
-	p->last_time = now_seconds();
 	if (layers && p->kind == PROGRESS_JSON)
 		show(p);
 	pthread_mutex_unlock(&p->lock);
@@ -192,12 +195,22 @@ void progress_layers(struct progress *p, struct fetch *layers, uint32_t n)
 
 void progress_stop(struct progress *p)
 {
-	if (!p->running)
-		return;
-	pthread_mutex_lock(&p->lock);
-	p->stop = true;
-	pthread_cond_signal(&p->changed);
-	pthread_mutex_unlock(&p->lock);
-	pthread_join(p->thread, NULL);
-	p->running = false;
+	_buf_ struct buf out = BUF_INIT;
+
+	if (p->running) {
+		pthread_mutex_lock(&p->lock);
+		p->stop = true;
+		pthread_cond_signal(&p->changed);
+		pthread_mutex_unlock(&p->lock);
+		pthread_join(p->thread, NULL);
+		p->running = false;
+		bars_clear(p->bars, &out);
+		if (p->terminal && p->phase == PHASE_COMPLETE)
+			buf_printf(&out, "%s: complete\n", p->title);
+		(void)!io_write_all(STDERR_FILENO, out.data, out.len);
+	}
+	bars_free(p->bars);
+	p->bars = NULL;
+	free(p->title);
+	p->title = NULL;
 }

@@ -20,12 +20,11 @@ struct progress {
 	enum phase phase, shown;
 	struct fetch *layers;      /* as long as they are set */
 	uint32_t n_layers;
-	unsigned bars;             /* lines on the terminal to be redrawn */
-	double last_time;
-	uint64_t last_bytes;
-	double rate;               /* bytes a second, smoothed */
+	char *title;               /* the reference, safe for a terminal */
+	struct bars *bars;
 	double deadline;           /* by now_seconds(), 0: none */
-	void (*expired)(void *user);
+	void (*expired)(void *user);     /* called once */
+	void (*interrupted)(void *user); /* called again and again */
 	void *user;
 };
 

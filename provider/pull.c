@@ -29,6 +29,14 @@ static void expired(void *user)
 	pull_fail(p, &err);
 }
 
+static void interrupted(void *user)
+{
+	struct edera_error err = EDERA_ERROR_INIT;
+
+	err_set(&err, -EINTR, "interrupted");
+	pull_fail(user, &err);
+}
+
 void pull_free(struct pull *p)
 {
 	progress_stop(&p->progress);
@@ -149,6 +157,7 @@ int pull_run(struct pull *p, const struct options *o, struct edera_error *err)
 
 	*p = (struct pull){ .options = o, .lock = PTHREAD_MUTEX_INITIALIZER, .error = EDERA_ERROR_INIT };
 	p->progress.expired = expired;
+	p->progress.interrupted = interrupted;
 	p->progress.user = p;
 	r = progress_start(&p->progress, o, err);
 	if (!r)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "worker.h"
+#include "interrupt.h"
 #include "pull.h"
 #include "sandbox.h"
 #include "base/cleanup.h"
@@ -22,11 +23,13 @@ static const char *error_name(int code)
 
 int report_error(const struct options *o, const struct edera_error *err)
 {
+	_buf_ struct buf shown = BUF_INIT;
 	char text[sizeof err->msg];
 
 	snprintf(text, sizeof text, "%s", err->msg);
 	text_force_utf8(text);
-	fprintf(stderr, "protect-oci-provider: %s\n", text);
+	text_escape(&shown, text);
+	fprintf(stderr, "protect-oci-provider: %s\n", shown.data ? (const char *)shown.data : "");
 	if (o->progress == PROGRESS_JSON) {
 		json_object *line = json_object_new_object();
 
@@ -96,6 +99,8 @@ static int do_pull(const struct options *o)
 		progress_line(line);
 	}
 	pull_free(&p);
+	if (interrupt_caught())
+		return 128 + interrupt_caught();
 	return r ? report_error(o, &err) : 0;
 }
 

@@ -9,9 +9,9 @@ static void append_defused(struct buf *b, const char *json)
 {
 	while (*json) {
 		uint32_t c = 0;
-		size_t n = format_decode(json, &c);
+		size_t n = text_decode(json, &c);
 
-		if (c >= 0x7f && format_harmful(c))
+		if (c >= 0x7f && text_harmful(c))
 			buf_printf(b, "\\u%04x", c);
 		else
 			buf_append(b, json, n ? n : 1);
@@ -37,7 +37,7 @@ static void quoted(struct buf *b, const char *s)
 	}
 	buf_puts(b, "\"");
 	if (safe.data)
-		format_escape(b, (const char *)safe.data);
+		text_escape(b, (const char *)safe.data);
 	buf_puts(b, "\"");
 }
 
@@ -51,7 +51,7 @@ static void flatten(struct buf *b, const char *path, struct json_object *o)
 		json_object_object_foreach(o, key, child) {
 			buf_clear(&below);
 			buf_printf(&below, "%s%s", path, dot);
-			format_escape(&below, key);
+			text_escape(&below, key);
 			flatten(b, (const char *)below.data, child);
 		}
 		return;

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include "base/buf.h"
 #include "base/error.h"
+#include "base/text.h"
 
 enum format { FORMAT_TABLE, FORMAT_JSON, FORMAT_JSON_PRETTY, FORMAT_JSONL, FORMAT_YAML, FORMAT_KEY_VALUE, FORMAT_SIMPLE };
 extern const char *const format_names[];      /* all, NULL-ended */
@@ -17,16 +18,6 @@ enum format format_parse(const char *name);   /* one of the names */
 
 /* reflect.c: proto3 JSON of any message. Fields that have their default and no presence are left out. The caller puts it. */
 struct json_object *format_message(const ProtobufCMessage *);
-
-/* text.c */
-/* Text of unknown origin, made safe for a terminal: control characters, marks that turn the direction of writing and bytes
- * that are not UTF-8 become \n, \t, \xNN or \u{NNNN}. */
-void format_escape(struct buf *, const char *s);
-size_t format_width(const char *s); /* columns on a terminal; s is valid UTF-8 */
-/* Length of the UTF-8 sequence at s and its character; 0 at the end and where it is none. */
-size_t format_decode(const char *s, uint32_t *ret);
-/* Characters that do something to a terminal, or to how what stands around them is read. */
-bool format_harmful(uint32_t character);
 
 /* document.c */
 void format_json(struct buf *, struct json_object *, bool pretty);

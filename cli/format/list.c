@@ -33,7 +33,7 @@ static void simple_line(struct buf *b, const struct list_view *view, const void 
 
 		columns[c].cell(message, view->context, &raw);
 		buf_puts(b, c ? "\t" : "");
-		format_escape(b, raw.len ? (const char *)raw.data : "");
+		text_escape(b, raw.len ? (const char *)raw.data : "");
 	}
 	buf_puts(b, "\n");
 }

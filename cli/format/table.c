@@ -43,7 +43,7 @@ static void line(struct buf *b, const struct grid *g, size_t row, const struct c
 			buf_printf(b, "\033[%sm%s\033[0m", codes[colour], text);
 		else
 			buf_puts(b, text);
-		buf_printf(b, "%*s", (int)(g->widths[c] - format_width(text) + 1), "");
+		buf_printf(b, "%*s", (int)(g->widths[c] - text_width(text) + 1), "");
 	}
 	buf_puts(b, "│\n");
 }
@@ -53,8 +53,8 @@ static void fill(struct grid *g, size_t row, size_t column, const char *text)
 	struct buf *cell = &g->cells[row * g->n_columns + column];
 	size_t width;
 
-	format_escape(cell, text);
-	width = format_width(cell_text(g, row, column));
+	text_escape(cell, text);
+	width = text_width(cell_text(g, row, column));
 	if (width > g->widths[column])
 		g->widths[column] = width;
 }

@@ -76,9 +76,9 @@ static bool is_harmless(struct json_object *o)
 	uint32_t c;
 
 	while (*s) {
-		size_t n = format_decode(s, &c);
+		size_t n = text_decode(s, &c);
 
-		if (n && c >= 0x7f && format_harmful(c))
+		if (n && c >= 0x7f && text_harmful(c))
 			return false;
 		s += n ? n : 1;
 	}

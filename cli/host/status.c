@@ -12,7 +12,7 @@ static void line(struct buf *b, const char *label, const char *value)
 	if (!value || !*value)
 		return;
 	buf_printf(b, "%s: ", label);
-	format_escape(b, value);
+	text_escape(b, value);
 	buf_puts(b, "\n");
 }
 

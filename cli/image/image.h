@@ -8,7 +8,6 @@ extern const struct command verb_image_pull, verb_image_list, verb_image_remove,
 
 /* view.c: an edera.node.v1 Image as a row */
 extern const struct list_view image_view;
-void image_size(struct buf *, uint64_t bytes);   /* "12.3 MiB" */
 void image_age(struct buf *, int64_t seconds);   /* "3 hours" */
 Protect__Control__V1__OciImageFormat image_format(const char *name); /* "squashfs"; UNKNOWN for what is none */
 int image_collect(struct cli *, Edera__Node__V1__ListImagesReply **ret, struct list *, struct edera_error *);

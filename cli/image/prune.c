@@ -55,7 +55,7 @@ static int run(struct cli *cli, const void *args, const struct strings *operands
 	}
 	cli_print(&out);
 	buf_clear(&out);
-	image_size(&out, bytes);
+	text_size(&out, bytes);
 	fprintf(stderr, "%zu image%s removed, %s freed\n", reply->n_removed, reply->n_removed == 1 ? "" : "s", (const char *)out.data);
 	return 0;
 }

@@ -8,19 +8,6 @@
 
 typedef Edera__Node__V1__Image Image;
 
-void image_size(struct buf *b, uint64_t bytes)
-{
-	static const char *const units[] = { "B", "KiB", "MiB", "GiB", "TiB" };
-	double v = (double)bytes;
-	size_t u = 0;
-
-	while (v >= 1024 && u + 1 < ARRAY_SIZE(units)) {
-		v /= 1024;
-		u++;
-	}
-	buf_printf(b, u && v < 100 ? "%.1f %s" : "%.0f %s", v, units[u]);
-}
-
 void image_age(struct buf *b, int64_t seconds)
 {
 	static const struct { int64_t seconds; const char *unit; } units[] = { { 86400, "day" }, { 3600, "hour" }, { 60, "minute" }, { 1, "second" } };
@@ -80,7 +67,7 @@ static void cell_format(const void *m, const void *context, struct buf *b)
 
 static void cell_size(const void *m, const void *context, struct buf *b)
 {
-	image_size(b, ((const Image *)m)->bytes);
+	text_size(b, ((const Image *)m)->bytes);
 }
 
 static void cell_bytes(const void *m, const void *context, struct buf *b)

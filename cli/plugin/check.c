@@ -19,7 +19,7 @@ static void describe(struct buf *out, char *report)
 		if (value)
 			*value++ = 0;
 		buf_printf(out, "%s: ", line);
-		format_escape(out, value ? value : "");
+		text_escape(out, value ? value : "");
 		buf_puts(out, "\n");
 	}
 }

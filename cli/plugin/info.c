@@ -23,7 +23,7 @@ static void line(struct buf *b, const char *label, const char *value)
 	if (!value || !*value)
 		return;
 	buf_printf(b, "%-13s", label);
-	format_escape(b, value);
+	text_escape(b, value);
 	buf_puts(b, "\n");
 }
 

@@ -18,13 +18,13 @@ static void print_value(const Node *n, struct buf *b)
 
 	if (n->value->kind_case != GOOGLE__PROTOBUF__VALUE__KIND_NUMBER_VALUE) {
 		o = format_message(&n->value->base);
-		format_escape(b, o ? json_object_get_string(o) : "");
+		text_escape(b, o ? json_object_get_string(o) : "");
 		json_object_put(o);
 		return;
 	}
 	switch (n->format) {
 	case PROTECT__CONTROL__V1__METRIC_FORMAT__METRIC_FORMAT_BYTES:
-		image_size(b, v > 0 ? (uint64_t)v : 0);
+		text_size(b, v > 0 ? (uint64_t)v : 0);
 		break;
 	case PROTECT__CONTROL__V1__METRIC_FORMAT__METRIC_FORMAT_DURATION_SECONDS:
 		buf_printf(b, "%.3f s", v);
@@ -41,7 +41,7 @@ static void print_value(const Node *n, struct buf *b)
 static void print_tree(const Node *n, unsigned depth, struct buf *b)
 {
 	buf_printf(b, "%*s", (int)depth * 2, "");
-	format_escape(b, n->name);
+	text_escape(b, n->name);
 	if (n->value) {
 		buf_puts(b, ": ");
 		print_value(n, b);

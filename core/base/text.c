@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
+#include <wchar.h>
 
 /* Length of the valid sequence at p (end exclusive), 0 if there is none. */
 static size_t utf8_sequence(const uint8_t *p, const uint8_t *end)
@@ -54,6 +55,75 @@ void text_force_utf8(char *s)
 		}
 		p += n;
 	}
+}
+
+size_t text_decode(const char *s, uint32_t *ret)
+{
+	const uint8_t *u = (const uint8_t *)s;
+	size_t n = *u ? utf8_sequence(u, u + strnlen(s, 4)) : 0;
+	uint32_t c = n == 1 ? u[0] : u[0] & (0x7fu >> n);
+
+	for (size_t i = 1; i < n; i++)
+		c = c << 6 | (u[i] & 0x3f);
+	if (n)
+		*ret = c;
+	return n;
+}
+
+bool text_harmful(uint32_t c)
+{
+	return c < 0x20 || (c >= 0x7f && c < 0xa0) || c == 0x61c || (c >= 0x200e && c <= 0x200f) || (c >= 0x2028 && c <= 0x202e) || (c >= 0x2066 && c <= 0x2069);
+}
+
+void text_escape(struct buf *b, const char *s)
+{
+	while (*s) {
+		uint32_t c = 0;
+		size_t n = text_decode(s, &c);
+
+		if (!n) {
+			buf_printf(b, "\\x%02x", (unsigned char)*s);
+			n = 1;
+		} else if (c == '\n') {
+			buf_puts(b, "\\n");
+		} else if (c == '\t') {
+			buf_puts(b, "\\t");
+		} else if (text_harmful(c)) {
+			buf_printf(b, c < 0x80 ? "\\x%02x" : "\\u{%04x}", c);
+		} else {
+			buf_append(b, s, n);
+		}
+		s += n;
+	}
+}
+
+size_t text_width(const char *s)
+{
+	size_t width = 0;
+
+	while (*s) {
+		uint32_t c = 0;
+		size_t n = text_decode(s, &c);
+		int w = n ? wcwidth((wchar_t)c) : 1;
+
+		/* A locale that knows no such character says -1. */
+		width += w < 0 ? 1 : (size_t)w;
+		s += n ? n : 1;
+	}
+	return width;
+}
+
+void text_size(struct buf *b, uint64_t bytes)
+{
+	static const char *const units[] = { "B", "KiB", "MiB", "GiB", "TiB" };
+	double v = (double)bytes;
+	size_t u = 0;
+
+	while (v >= 1023.95 && u + 1 < sizeof units / sizeof units[0]) {
+		v /= 1024;
+		u++;
+	}
+	buf_printf(b, u && v < 99.95 ? "%.1f %s" : "%.0f %s", v, units[u]);
 }
 
 bool text_valid_digest(const char *s)

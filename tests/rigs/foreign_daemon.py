@@ -97,7 +97,7 @@ def environment(process):
 class Control(control_grpc.ControlServiceServicer):
     def __init__(self):
         self.lock, self.zones, self.workloads, self.processes, self.watchers, self.calls, self.images = threading.Lock(), {}, {}, {}, [], [], []
-        self.pull_delay, self.create_delay, self.started = 0.02, 0.5, {}
+        self.pull_delay, self.pull_layers, self.create_delay, self.started = 0.02, 3, 0.5, {}
 
     def said(self, name, request):
         with self.lock:
@@ -231,7 +231,7 @@ class Control(control_grpc.ControlServiceServicer):
         if "missing" in name:
             context.abort(grpc.StatusCode.NOT_FOUND, "there is no image '%s'" % name)
 
-        def report(phase, done, layers=3, total=5 << 20):
+        def report(phase, done, layers=self.pull_layers, total=5 << 20):
             progress = common.OciImageProgress(phase=phase)
             for i in range(layers):
                 current = min(total, done)
@@ -239,12 +239,17 @@ class Control(control_grpc.ControlServiceServicer):
                 layer.phase = common.OCI_IMAGE_PROGRESS_LAYER_PHASE_DOWNLOADING if current < total else common.OCI_IMAGE_PROGRESS_LAYER_PHASE_DOWNLOADED
                 layer.indication.bar.current, layer.indication.bar.total, layer.indication.bar.is_bytes = current, total, True
             return control.PullImageReply(progress=progress)
+        if "cached" in name:
+            yield control.PullImageReply(spec=common.OciImageSpec(digest="sha256:" + "ab" * 32, format=request.format))
+            return
         for phase in (1, 2, 3, 4):
             yield control.PullImageReply(progress=common.OciImageProgress(phase=phase))
             time.sleep(self.pull_delay)
         for i in range(11):
             yield report(common.OCI_IMAGE_PROGRESS_PHASE_LAYER_DOWNLOAD, i * (5 << 20) // 10)
             time.sleep(self.pull_delay)
+            if "broken" in name and i == 6:
+                context.abort(grpc.StatusCode.DATA_LOSS, "cannot pull '%s': the layer sha256:0123 is not what it should be" % name)
         for phase in (6, 7, 8):
             yield report(phase, 5 << 20)
         spec = common.OciImageSpec(digest="sha256:" + "ab" * 32, format=request.format)
