@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "containerd.h"
 #include "base/cleanup.h"
+#include "base/content.h"
 #include "base/path.h"
 #include "base/text.h"
 #include "rpc/grpc.h"
 
 #include "containerd/services/images/v1/images.pb-c.h"
 
-#include <fcntl.h>
 #include <string.h>
 #include <sys/stat.h>
 
@@ -19,17 +19,12 @@ typedef Containerd__Services__Images__V1__GetImageResponse Response;
 int containerd_blob_open(const struct conf *c, const char *digest, uint64_t size, int *ret_fd)
 {
 	const char *root = conf_str(c, "oci.containerd-root");
-	char path[PATH_CAP];
+	char dir[PATH_CAP];
 	_close_ int fd = -1;
 	struct stat st;
 
-	if (!*root || !text_valid_digest(digest) ||
-	    path_format(path, NULL, "%s/io.containerd.content.v1.content/blobs/%.6s/%s", root, digest, digest + 7))
-		return -ENOENT;
-	fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY);
-	if (fd < 0)
-		return errno == ELOOP || errno == ENOTDIR || errno == ENXIO ? -ENOENT : -errno;
-	if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode) || (size && (uint64_t)st.st_size != size))
+	if (!*root || path_format(dir, NULL, "%s/io.containerd.content.v1.content/blobs", root) || content_open(dir, digest, &fd) || fstat(fd, &st) < 0 ||
+	    (size && (uint64_t)st.st_size != size))
 		return -ENOENT;
 	*ret_fd = steal_fd(&fd);
 	return 0;

@@ -8,7 +8,7 @@
 #include "conf/conf.h"
 
 /* The blob of that digest, for reading; size 0: not known. What is there may still be wrong: whoever reads it computes the digest.
- * -ENOENT, without a sentence anybody needs: not there, not a regular file of that size, or no containerd. */
+ * -ENOENT: not there, not a regular file of that size, cannot be opened, or no containerd. */
 int containerd_blob_open(const struct conf *, const char *digest, uint64_t size, int *ret_fd);
 /* What containerd has under that name (canonical, without a digest), in the first namespace that knows it. Blocks for a few seconds at most.
  * -ENOENT: no namespace knows it; else containerd could not be asked, or gave no answer that makes sense. */

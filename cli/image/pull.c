@@ -82,6 +82,7 @@ static const struct opt options[] = {
 
 static const struct example examples[] = {
 	{ "protect image pull docker.io/library/alpine:3.20", NULL },
+	{ "protect image pull containerd:ghcr.io/org/app:1.2", "what the kubelet pulled, without pulling it again" },
 	{ "protect image pull --progress json ghcr.io/org/app:1.2 | jq .phase", NULL },
 	{ 0 },
 };
@@ -90,6 +91,7 @@ const struct command verb_image_pull = {
 	.name = "pull", .summary = "Fetch an image into the cache and print its digest",
 	.about = "Progress goes to stderr: bars on a terminal, else a line a phase. With --progress json it goes to stdout as one JSON object a line, the last of "
 		 "which has the type \"result\" and the digest. Credentials are those of docker's configuration (~/.docker/config.json or $DOCKER_CONFIG) for that "
-		 "registry, credential helpers included; where it has none, the daemon uses its own.",
+		 "registry, credential helpers included; where it has none, the daemon uses its own.\n\nIMAGE is a name as Docker writes it. As containerd:IMAGE it is what "
+		 "containerd on the daemon's host knows by that name, and only what containerd lacks comes from the registry; the result is known by the plain name.",
 	.operands = "IMAGE", .min = 1, .max = 1, .names = NAMES_IMAGE, OPTIONS(options), .args_size = sizeof(struct args), .run = run, .examples = examples,
 };

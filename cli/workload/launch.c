@@ -246,7 +246,7 @@ const struct command verb_workload_launch = {
 	.name = "launch", .summary = "Run a container in a zone",
 	.about = "Options come before IMAGE; everything behind it is the command to run in place of the image's own. Without --attach its id is printed once it has "
 		 "started, and 'workload logs' shows what it says.\n\nWith --attach and --tty, Ctrl+] leaves it running. An interrupt (Ctrl+C where it is not the "
-		 "workload's) destroys it; the exit status is 130 then.",
+		 "workload's) destroys it; the exit status is 130 then.\n\nIMAGE is what 'image pull' takes, containerd:NAME among it.",
 	.operands = "IMAGE [COMMAND...]", .min = 1, .max = ANY, .end_after = 1, .names = NAMES_IMAGE, OPTIONS(options), .args_size = sizeof(struct args), .run = run,
 	.examples = examples,
 };

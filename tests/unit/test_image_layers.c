@@ -35,11 +35,13 @@ static void digest_of(const char *letters, char dst[EDERA_DIGEST_MAX])
 
 static const char *letters_of(const struct edera_oci_run *run)
 {
+	static __thread char letters[32]; /* without the tag */
 	size_t n = 0;
 
 	while (run->args[n])
 		n++;
-	return strrchr(run->args[n - 1], '/') + 1;
+	CU_ASSERT_EQUAL(sscanf(strrchr(run->args[n - 1], '/') + 1, "%31[a-z]", letters), 1);
+	return letters;
 }
 
 static void layer(const struct edera_oci_run *run, char letter)
