@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "docker_archive.h"
-#include "json.h"
+#include "layout_index.h"
 #include "manifest.h"
 #include "base/reference.h"
 
@@ -15,6 +15,7 @@ void docker_archive_free(struct docker_archive *a)
 		free(a->layers[i].path);
 	free(a->layers);
 	digest_free(&a->digest);
+	json_object_put(a->names);
 }
 
 static bool tagged(json_object *image, const char *name)
@@ -33,6 +34,20 @@ static bool tagged(json_object *image, const char *name)
 			return true;
 	}
 	return false;
+}
+
+/* Where it has no name, RepoTags is null. */
+static void take_names(struct docker_archive *a, json_object *image)
+{
+	json_object *tags = json_member(image, "RepoTags", json_type_array);
+
+	a->names = json_object_new_array();
+	for (size_t i = 0; tags && i < json_object_array_length(tags); i++) {
+		json_object *tag = json_object_array_get_idx(tags, i);
+
+		if (json_object_is_type(tag, json_type_string))
+			layout_name_add(a->names, json_object_get_string(tag));
+	}
 }
 
 static int take(struct docker_archive *a, json_object *image, char path[4096], struct edera_error *err)
@@ -58,7 +73,7 @@ static int take(struct docker_archive *a, json_object *image, char path[4096], s
 	return 0;
 }
 
-int docker_archive_choose(struct docker_archive *a, const void *list, size_t len, const char *name, char path[4096], struct edera_error *err)
+int docker_archive_choose(struct docker_archive *a, const void *list, size_t len, const char *name, bool lenient, char path[4096], struct edera_error *err)
 {
 	_json_ json_object *root = NULL;
 	json_object *found = NULL;
@@ -71,13 +86,14 @@ int docker_archive_choose(struct docker_archive *a, const void *list, size_t len
 	for (size_t i = 0; i < n; i++) {
 		json_object *image = json_object_array_get_idx(root, i);
 
-		if (name[0] ? tagged(image, name) : n == 1)
+		if (name[0] && !(lenient && n == 1) ? tagged(image, name) : n == 1)
 			found = image;
 	}
 	if (!found && name[0])
 		return err_set(err, -ENOENT, "the archive holds no image called '%.200s'", name);
 	if (!found)
-		return err_set(err, -ENOENT, "the archive holds %zu images; name one, as in docker-archive:FILE:REF", n);
+		return err_set(err, -ENOENT, "the archive holds %zu images; name one%s", n, lenient ? "" : ", as in docker-archive:FILE:REF");
+	take_names(a, found);
 	return take(a, found, path, err);
 }
 
@@ -103,6 +119,20 @@ int docker_archive_next(struct docker_archive *a, uint32_t i, char path[4096])
 		return 0;
 	strcpy(path, a->layers[i].path);
 	return 1;
+}
+
+bool docker_archive_layer_again(struct docker_archive *a, uint32_t i, uint64_t offset)
+{
+	struct docker_file *f = &a->layers[i];
+
+	f->offset = offset;
+	for (uint32_t j = 0; j < i; j++)
+		if (a->layers[j].offset == offset) {
+			f->size = a->layers[j].size;
+			strcpy(f->digest, a->layers[j].digest);
+			return true;
+		}
+	return false;
 }
 
 int docker_archive_layer_begin(struct docker_archive *a, uint32_t i, uint64_t size, struct edera_error *err)

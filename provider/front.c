@@ -3,6 +3,7 @@
 #include "worker.h"
 #include "front_auth.h"
 #include "interrupt.h"
+#include "origin.h"
 #include "io.h"
 #include "base/cleanup.h"
 #include "base/content.h"
@@ -133,6 +134,52 @@ static int memory_file(const struct buf *b, struct edera_error *err)
 	return fd;
 }
 
+/* For "-" in the reference: standard input, or a file with what comes from there, as it must be read anywhere. It has no name. */
+static int archive_open(const struct options *o, const struct output *out, int *ret, struct edera_error *err)
+{
+	const char *tmp = getenv("TMPDIR");
+	struct edera_error ignored = EDERA_ERROR_INIT;
+	struct origin origin;
+	struct stat st;
+
+	if (o->verb == VERB_TAGS || origin_parse(o->reference, &origin, &ignored) || !origin_is_stream(&origin))
+		return 0; /* what is wrong with it, the worker says */
+	if (isatty(STDIN_FILENO))
+		return err_set(err, -EINVAL, "standard input is a terminal; an archive is expected there");
+	if (fstat(STDIN_FILENO, &st) == 0 && S_ISREG(st.st_mode) && lseek(STDIN_FILENO, 0, SEEK_CUR) == 0) {
+		*ret = fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3);
+		return *ret < 0 ? err_errno(err, -errno, "cannot read standard input") : 0;
+	}
+	tmp = o->verb == VERB_PULL ? out->dir : tmp && *tmp ? tmp : "/var/tmp";
+	_close_ int fd = open(tmp, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+
+	if (fd < 0)
+		return err_errno(err, -errno, "cannot make a file in '%s' for the archive from standard input", tmp);
+	for (uint64_t sum = 0;;) {
+		static char piece[256 << 10];
+		struct pollfd p = { .fd = STDIN_FILENO, .events = POLLIN };
+		ssize_t n = poll(&p, 1, -1) < 0 ? -1 : read(STDIN_FILENO, piece, sizeof piece);
+		int r;
+
+		if (interrupt_caught())
+			return 128 + interrupt_caught();
+		if (n < 0 && (errno == EINTR || errno == EAGAIN))
+			continue;
+		if (n < 0)
+			return err_errno(err, -errno, "cannot read standard input");
+		if (n == 0)
+			break;
+		sum += (uint64_t)n;
+		if (sum > o->max_size)
+			return err_set(err, -EFBIG, "the archive on standard input is larger than the %llu bytes allowed (--max-size)", (unsigned long long)o->max_size);
+		r = io_write_all(fd, piece, (size_t)n);
+		if (r)
+			return err_errno(err, r, "cannot keep the archive from standard input in '%s'", tmp);
+	}
+	*ret = steal_fd(&fd);
+	return 0;
+}
+
 static int find_blob(void *user, const char *digest, uint64_t size, int *ret_fd)
 {
 	const struct options *o = user;
@@ -164,9 +211,9 @@ static void attend(struct content *c, int pidfd)
 }
 
 /* The same command again, with descriptors in place of what only we may open. */
-static int run_worker(const struct options *o, int argc, char **argv, const struct output *out, int auth, struct edera_error *err)
+static int run_worker(const struct options *o, int argc, char **argv, const struct output *out, int auth, int archive, struct edera_error *err)
 {
-	static const char *const given[] = { "--worker", "--auth-fd", "3", "--content-fd", "4", "--output-fd", "5", "--spool-fd", "6" };
+	static const char *const given[] = { "--worker", "--auth-fd", "3", "--content-fd", "4", "--archive-fd", "5", "--output-fd", "6", "--spool-fd", "7" };
 	_free_ const char **args = calloc((size_t)argc + ARRAY_SIZE(given) + 1, sizeof *args);
 	struct content content = { .ops = &blob_ops, .user = (void *)o };
 	_close_ int ours = -1, theirs = -1;
@@ -181,13 +228,13 @@ static int run_worker(const struct options *o, int argc, char **argv, const stru
 		return err_errno(err, args ? -errno : -ENOMEM, "cannot start the worker");
 	content.fd = ours = pair[0];
 	theirs = pair[1];
-	const int fds[] = { -1, STDOUT_FILENO, STDERR_FILENO, auth, theirs, out->fd, out->dir_fd };
+	const int fds[] = { -1, STDOUT_FILENO, STDERR_FILENO, auth, theirs, archive, out->fd, out->dir_fd };
 
 	s.fds = fds;
-	s.n_fds = o->verb == VERB_PULL ? 7 : 5;
+	s.n_fds = o->verb == VERB_PULL ? 8 : 6;
 	self[n] = 0;
 	args[used++] = self;
-	for (size_t i = 0; i < (o->verb == VERB_PULL ? ARRAY_SIZE(given) : 5); i++)
+	for (size_t i = 0; i < (o->verb == VERB_PULL ? ARRAY_SIZE(given) : 7); i++)
 		args[used++] = given[i];
 	for (int i = 1; i < argc; i++)
 		args[used++] = argv[i];
@@ -213,7 +260,7 @@ int front_main(const struct options *o, int argc, char **argv)
 	struct edera_error err = EDERA_ERROR_INIT;
 	struct output out = { .fd = -1, .dir_fd = -1 };
 	_buf_ struct buf auth = BUF_INIT;
-	_close_ int auth_fd = -1;
+	_close_ int auth_fd = -1, archive = -1;
 	int r = front_credentials(o, &auth, &err);
 
 	if (!r) {
@@ -223,7 +270,9 @@ int front_main(const struct options *o, int argc, char **argv)
 	if (!r && o->verb == VERB_PULL)
 		r = output_open(&out, o, &err);
 	if (!r)
-		r = run_worker(o, argc, argv, &out, auth_fd, &err);
+		r = archive_open(o, &out, &archive, &err);
+	if (!r)
+		r = run_worker(o, argc, argv, &out, auth_fd, archive, &err);
 	if (!r && o->verb == VERB_PULL)
 		r = output_publish(&out, &err);
 	output_discard(&out);

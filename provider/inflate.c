@@ -124,6 +124,16 @@ static bool starts_bzip2(const struct unpack *s)
 	return starts(s, "BZh", 3) && s->in_left >= 10 && (memcmp(s->in + 4, "1AY&SY", 6) == 0 || memcmp(s->in + 4, "\x17\x72\x45\x38\x50\x90", 6) == 0);
 }
 
+static bool starts_gzip(const struct unpack *s) { return starts(s, "\x1f\x8b", 2); }
+static bool starts_xz(const struct unpack *s) { return starts(s, "\xfd" "7zXZ\0", 6); }
+
+bool inflate_needed(const uint8_t *start, size_t n)
+{
+	struct unpack s = { .in = start, .in_left = n };
+
+	return starts_gzip(&s) || starts_zstd(&s) || starts_bzip2(&s) || starts_xz(&s);
+}
+
 int inflate_run(const struct inflate_io *io, struct edera_error *err)
 {
 	struct unpack s = { .io = io };
@@ -131,13 +141,13 @@ int inflate_run(const struct inflate_io *io, struct edera_error *err)
 
 	if (r)
 		return r;
-	if (starts(&s, "\x1f\x8b", 2))
+	if (starts_gzip(&s))
 		r = gunzip(&s, err);
 	else if (starts_zstd(&s))
 		r = unzstd(&s, err);
 	else if (starts_bzip2(&s))
 		r = bunzip2(&s, err);
-	else if (starts(&s, "\xfd" "7zXZ\0", 6))
+	else if (starts_xz(&s))
 		r = unxz(&s, err);
 	else
 		r = store(&s, err);

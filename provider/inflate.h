@@ -4,6 +4,7 @@
 #ifndef PROVIDER_INFLATE_H
 #define PROVIDER_INFLATE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include "base/error.h"
@@ -20,6 +21,8 @@ struct inflate_io {
 	void *user;
 };
 
+/* By the first bytes of a file (16, if there are so many). */
+bool inflate_needed(const uint8_t *start, size_t n);
 int inflate_run(const struct inflate_io *, struct edera_error *);
 
 #endif

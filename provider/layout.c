@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Images on this machine: an OCI image layout as a directory or a tar file, and what `docker save` writes. */
+#include "archive_file.h"
 #include "archive_index.h"
 #include "docker_archive.h"
 #include "io.h"
+#include "layout_index.h"
 #include "source.h"
 #include "base/cleanup.h"
 
@@ -18,7 +20,10 @@ struct layout {
 	struct origin origin;
 	int fd;                         /* directory or archive */
 	struct archive_index *archive;  /* NULL for a directory */
+	bool saved;                     /* an archive of `docker save`, not of a layout */
 	struct docker_archive docker;
+	json_object *names;             /* of the image in a layout */
+	const char *where;              /* for messages */
 	bool aborted;
 };
 
@@ -42,16 +47,16 @@ static int part_open(struct layout *l, const char *path, struct part *ret, struc
 
 	if (l->archive) {
 		if (archive_index_find(l->archive, path, &f))
-			return err_set(err, -ENOENT, "'%.200s' holds no file '%.150s'", l->origin.file, path);
+			return err_set(err, -ENOENT, "'%.200s' holds no file '%.150s'", l->where, path);
 		*ret = (struct part){ .fd = l->fd, .offset = f.offset, .size = f.size };
 		return 0;
 	}
 	ret->fd = openat(l->fd, path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
 	if (ret->fd < 0)
-		return err_errno(err, -errno, "cannot open '%.200s/%.150s'", l->origin.file, path);
+		return err_errno(err, -errno, "cannot open '%.200s/%.150s'", l->where, path);
 	if (fstat(ret->fd, &st) < 0 || !S_ISREG(st.st_mode)) {
 		close(ret->fd);
-		return err_set(err, -EBADMSG, "'%.200s/%.150s' is not a regular file", l->origin.file, path);
+		return err_set(err, -EBADMSG, "'%.200s/%.150s' is not a regular file", l->where, path);
 	}
 	(void)!posix_fadvise(ret->fd, 0, 0, POSIX_FADV_SEQUENTIAL);
 	*ret = (struct part){ .fd = ret->fd, .size = (uint64_t)st.st_size, .owned = true };
@@ -84,14 +89,14 @@ static int read_whole(struct layout *l, const char *path, size_t max, struct buf
 	if (r)
 		return r;
 	if (p.size > max)
-		return err_set(err, -EFBIG, "'%.150s' in '%.200s' is larger than the %zu bytes allowed", path, l->origin.file, max);
+		return err_set(err, -EFBIG, "'%.150s' in '%.200s' is larger than the %zu bytes allowed", path, l->where, max);
 	if (buf_reserve(&b, (size_t)p.size))
 		return err_errno(err, -ENOMEM, "cannot read '%.200s'", path);
 	while (p.size > 0) {
 		ssize_t n = part_read(&p, b.data + b.len, (size_t)p.size);
 
 		if (n <= 0)
-			return err_errno(err, n < 0 ? (int)n : -EBADMSG, "cannot read '%.150s' in '%.200s'", path, l->origin.file);
+			return err_errno(err, n < 0 ? (int)n : -EBADMSG, "cannot read '%.150s' in '%.200s'", path, l->where);
 		b.len += (size_t)n;
 	}
 	b.data[b.len] = 0;
@@ -118,40 +123,13 @@ static int read_blob(struct layout *l, const char *digest, size_t max, struct bu
 	if (!r)
 		r = digest_of(ret->data, ret->len, digest, found, err);
 	if (!r && strcmp(found, digest))
-		r = err_set(err, -EBADMSG, "the blob %s of '%.150s' is damaged: its bytes have the digest %s", digest, l->origin.file, found);
+		r = err_set(err, -EBADMSG, "the blob %s of '%.150s' is damaged: its bytes have the digest %s", digest, l->where, found);
 	return r;
 }
 
 static int layout_blob(struct source *s, const struct descriptor *d, struct buf *ret, struct edera_error *err)
 {
 	return read_blob((struct layout *)s, d->digest, d->size, ret, err);
-}
-
-/* The entry of index.json with the tag; the only one, if no tag was named. */
-static int choose(struct layout *l, json_object *index, char ret[DIGEST_MAX], struct edera_error *err)
-{
-	json_object *list = json_member(index, "manifests", json_type_array), *found = NULL;
-	size_t n = list ? json_object_array_length(list) : 0;
-	const char *tag = l->origin.tag;
-	struct descriptor d;
-	int r;
-
-	for (size_t i = 0; i < n; i++) {
-		json_object *e = json_object_array_get_idx(list, i), *a = json_member(e, "annotations", json_type_object);
-		const char *name = a ? json_text(a, "org.opencontainers.image.ref.name") : NULL;
-		const char *full = a ? json_text(a, "io.containerd.image.name") : NULL;
-
-		if (!tag[0] ? n == 1 : (name && !strcmp(name, tag)) || (full && !strcmp(full, tag)))
-			found = e;
-	}
-	if (!found && !tag[0])
-		return err_set(err, -ENOENT, "'%.200s' holds %zu images; name one by its tag, as in oci:DIR:TAG", l->origin.file, n);
-	if (!found)
-		return err_set(err, -ENOENT, "'%.200s' holds no image with the tag '%s'", l->origin.file, tag);
-	r = descriptor_parse(found, &d, err);
-	if (!r)
-		strcpy(ret, d.digest);
-	return r;
 }
 
 static int docker_manifest(struct layout *l, struct buf *ret, char ret_digest[DIGEST_MAX], struct edera_error *err)
@@ -161,7 +139,7 @@ static int docker_manifest(struct layout *l, struct buf *ret, char ret_digest[DI
 	int r = read_whole(l, "manifest.json", MANIFEST_MAX, &list, err);
 
 	if (!r)
-		r = docker_archive_choose(&l->docker, list.data, list.len, l->origin.name, path, err);
+		r = docker_archive_choose(&l->docker, list.data, list.len, l->origin.name, l->origin.kind == ORIGIN_ARCHIVE, path, err);
 	if (!r)
 		r = read_whole(l, path, CONFIG_MAX, &config, err);
 	if (!r)
@@ -172,40 +150,67 @@ static int docker_manifest(struct layout *l, struct buf *ret, char ret_digest[DI
 		ssize_t n = 0;
 
 		r = part_open(l, path, &p, err);
+		if (!r && docker_archive_layer_again(&l->docker, i, p.offset))
+			continue;
 		if (!r)
 			r = docker_archive_layer_begin(&l->docker, i, p.size, err);
 		while (!r && (n = part_read(&p, buffer, sizeof buffer)) > 0)
 			r = docker_archive_layer_data(&l->docker, buffer, (size_t)n);
 		if (!r && n < 0)
-			r = err_errno(err, (int)n, "cannot read '%.150s' in '%.200s'", path, l->origin.file);
+			r = err_errno(err, (int)n, "cannot read '%.150s' in '%.200s'", path, l->where);
 		if (!r)
 			r = docker_archive_layer_end(&l->docker, i);
 	}
 	if (!r)
 		r = docker_archive_manifest(&l->docker, ret, err);
-	return r ? r : digest_of(ret->data, ret->len, "sha256:", ret_digest, err);
+	if (!r)
+		r = digest_of(ret->data, ret->len, "sha256:", ret_digest, err);
+	if (!r && l->origin.digest[0] && strcmp(l->origin.digest, ret_digest))
+		r = err_set(err, -EBADMSG, "the image in '%.200s' has the digest %s, not %s", l->where, ret_digest, l->origin.digest);
+	return r;
+}
+
+/* What index.json calls the image; where the digest is known already, it may be that of a manifest further down. */
+static int layout_image(struct layout *l, char digest[DIGEST_MAX], struct edera_error *err)
+{
+	_buf_ struct buf text = BUF_INIT;
+	_json_ json_object *index = NULL;
+	int r = read_whole(l, "index.json", MANIFEST_MAX, &text, err);
+
+	if (r)
+		return err_wrap(err, "'%.200s' is not an OCI image layout", l->where);
+	r = json_read(text.data, text.len, &index, err);
+	if (!r && l->origin.digest[0])
+		strcpy(digest, l->origin.digest);
+	else if (!r)
+		r = layout_index_choose(index, &l->origin, l->where, digest, err);
+	if (r)
+		return err_wrap(err, "%.200s/index.json", l->where);
+	json_object_put(l->names);
+	l->names = json_object_new_array();
+	layout_index_names(index, digest, l->names);
+	return 0;
 }
 
 static int layout_manifest(struct source *s, const char *digest, struct buf *ret, char ret_digest[DIGEST_MAX], struct edera_error *err)
 {
 	struct layout *l = (struct layout *)s;
-	_buf_ struct buf text = BUF_INIT;
-	_json_ json_object *index = NULL;
-	int r;
+	int r = 0;
 
-	if (digest || l->origin.digest[0]) {
-		strcpy(ret_digest, digest ? digest : l->origin.digest);
-		return read_blob(l, ret_digest, MANIFEST_MAX, ret, err);
-	}
-	if (l->origin.kind == ORIGIN_DOCKER_ARCHIVE)
+	if (!digest && l->saved)
 		return docker_manifest(l, ret, ret_digest, err);
-	r = read_whole(l, "index.json", MANIFEST_MAX, &text, err);
-	if (r)
-		return err_wrap(err, "'%.200s' is not an OCI image layout", l->origin.file);
-	r = json_read(text.data, text.len, &index, err);
-	if (!r)
-		r = choose(l, index, ret_digest, err);
-	return r ? err_wrap(err, "%.200s/index.json", l->origin.file) : read_blob(l, ret_digest, MANIFEST_MAX, ret, err);
+	if (digest || (l->origin.digest[0] && l->origin.kind != ORIGIN_ARCHIVE))
+		strcpy(ret_digest, digest ? digest : l->origin.digest);
+	else
+		r = layout_image(l, ret_digest, err);
+	return r ? r : read_blob(l, ret_digest, MANIFEST_MAX, ret, err);
+}
+
+static json_object *layout_names(struct source *s)
+{
+	struct layout *l = (struct layout *)s;
+
+	return l->saved ? l->docker.names : l->names;
 }
 
 static int fetch_one(struct layout *l, struct fetch *f, uint8_t *buffer, struct edera_error *err)
@@ -224,7 +229,7 @@ static int fetch_one(struct layout *l, struct fetch *f, uint8_t *buffer, struct 
 		if (__atomic_load_n(&l->aborted, __ATOMIC_ACQUIRE))
 			return err_set(err, -ECANCELED, "the pull was ended");
 		if (n < 0)
-			return err_errno(err, (int)n, "cannot read the blob %s of '%.200s'", f->what->digest, l->origin.file);
+			return err_errno(err, (int)n, "cannot read the blob %s of '%.200s'", f->what->digest, l->where);
 		if (n == 0)
 			return fetch_end(f, err);
 		r = fetch_put_wait(f, buffer, (size_t)n, err);
@@ -252,30 +257,56 @@ static void layout_free(struct source *s)
 
 	docker_archive_free(&l->docker);
 	archive_index_free(l->archive);
+	json_object_put(l->names);
 	if (l->fd >= 0)
 		close(l->fd);
 	free(l);
 }
 
 static const struct source_ops layout_ops = {
-	.manifest = layout_manifest, .blob = layout_blob, .fetch = layout_fetch, .abort = layout_abort, .free = layout_free,
+	.manifest = layout_manifest, .blob = layout_blob, .fetch = layout_fetch, .abort = layout_abort, .names = layout_names, .free = layout_free,
 };
+
+static bool has_file(const struct layout *l, const char *name)
+{
+	struct archive_file f;
+
+	return archive_index_find(l->archive, name, &f) == 0;
+}
+
+static int open_archive(struct layout *l, const struct options *o, struct edera_error *err)
+{
+	int r = archive_file_open(&l->origin, o, &l->fd, err);
+
+	if (!r)
+		r = archive_index_new(l->fd, l->where, &l->archive, err);
+	if (r)
+		return r;
+	/* Recent ones of docker are both, and then the manifests are real. */
+	l->saved = l->origin.kind == ORIGIN_DOCKER_ARCHIVE || (l->origin.kind == ORIGIN_ARCHIVE && !has_file(l, "index.json"));
+	if (l->origin.kind == ORIGIN_ARCHIVE && l->saved && !has_file(l, "manifest.json"))
+		return err_set(err, -EBADMSG, "'%.200s' is no image archive: it holds neither an index.json, as OCI's do, nor a manifest.json, as those of docker do", l->where);
+	return 0;
+}
+
+static int open_directory(struct layout *l, struct edera_error *err)
+{
+	l->fd = open(l->origin.file, O_DIRECTORY | O_RDONLY | O_CLOEXEC);
+	return l->fd < 0 ? err_errno(err, -errno, "cannot open the image layout '%.300s'", l->where) : 0;
+}
 
 int source_layout_new(const struct origin *origin, const struct options *o, struct source **ret, struct edera_error *err)
 {
 	struct layout *l = calloc(1, sizeof *l);
-	bool dir = origin->kind == ORIGIN_LAYOUT;
-	int r = 0;
+	int r;
 
 	if (!l)
 		return err_errno(err, -ENOMEM, "cannot open '%.200s'", origin->file);
 	l->source.ops = &layout_ops;
 	l->origin = *origin;
-	l->fd = open(origin->file, (dir ? O_DIRECTORY : O_NONBLOCK) | O_RDONLY | O_CLOEXEC);
-	if (l->fd < 0)
-		r = err_errno(err, -errno, "cannot open the image %s '%.300s'", dir ? "layout" : "archive", origin->file);
-	else if (!dir)
-		r = archive_index_new(l->fd, origin->file, &l->archive, err);
+	l->where = archive_file_name(&l->origin);
+	l->fd = -1;
+	r = origin->kind == ORIGIN_LAYOUT ? open_directory(l, err) : open_archive(l, o, err);
 	if (r) {
 		layout_free(&l->source);
 		return r;

@@ -12,7 +12,8 @@ static const char usage[] =
 	"usage: protect-oci-provider [OPTIONS] --output FILE REF     fetch an image and pack it into FILE\n"
 	"       protect-oci-provider [OPTIONS] tags REPOSITORY       list the tags of a repository\n"
 	"       protect-oci-provider [OPTIONS] inspect REF           show digests, annotations and labels of an image\n"
-	"REF: [HOST[:PORT]/]PATH[:TAG][@DIGEST], oci:DIR[:TAG], oci-archive:FILE[:TAG] or docker-archive:FILE[:REF]\n"
+	"REF: [HOST[:PORT]/]PATH[:TAG][@DIGEST], oci:DIR[:TAG], oci-archive:FILE[:TAG], docker-archive:FILE[:REF]\n"
+	"     or archive:FILE[:REF][@DIGEST], which is either; FILE may be - for standard input\n"
 	"\n"
 	"  --output FILE                where the image goes; it appears when it is complete\n"
 	"  --format FORMAT              squashfs (default), tar, or directory (a kernel image's files)\n"
@@ -32,13 +33,13 @@ static const char usage[] =
 	"  --blobs DIR                  blobs that need not be fetched, as DIR/ALGORITHM/HEX (repeatable)\n"
 	"  --have DIGEST                an image that is there already: if it is this one, nothing is fetched (repeatable)\n"
 	"  --progress json|auto|none    JSON lines on standard output, bars on a terminal, or nothing\n"
-	"  --auth-fd N, --output-fd N, --spool-fd N, --content-fd N  descriptors in place of files and directories\n"
+	"  --auth-fd N, --output-fd N, --spool-fd N, --archive-fd N, --content-fd N  descriptors in place of files and directories\n"
 	"  --help, --version\n";
 
 enum {
 	OPT_OUTPUT = 256, OPT_OUTPUT_FD, OPT_SPOOL_FD, OPT_AUTH_FILE, OPT_AUTH_FD, OPT_FORMAT, OPT_PLATFORM, OPT_INSECURE, OPT_CA, OPT_CERT, OPT_KEY,
 	OPT_MIRROR, OPT_PROXY, OPT_LEVEL, OPT_PARALLEL, OPT_ENTRIES, OPT_SIZE, OPT_FILE, OPT_TIMEOUT, OPT_PROGRESS, OPT_HELP, OPT_VERSION, OPT_WORKER, OPT_HAVE,
-	OPT_BLOBS, OPT_CONTENT_FD,
+	OPT_BLOBS, OPT_CONTENT_FD, OPT_ARCHIVE_FD,
 };
 
 static const struct option table[] = {
@@ -53,6 +54,7 @@ static const struct option table[] = {
 	{ "max-file", required_argument, NULL, OPT_FILE }, { "timeout", required_argument, NULL, OPT_TIMEOUT },
 	{ "progress", required_argument, NULL, OPT_PROGRESS }, { "help", no_argument, NULL, OPT_HELP }, { "version", no_argument, NULL, OPT_VERSION },
 	{ "blobs", required_argument, NULL, OPT_BLOBS }, { "content-fd", required_argument, NULL, OPT_CONTENT_FD },
+	{ "archive-fd", required_argument, NULL, OPT_ARCHIVE_FD },
 	{ "have", required_argument, NULL, OPT_HAVE }, { "worker", no_argument, NULL, OPT_WORKER }, { NULL, 0, NULL, 0 },
 };
 
@@ -115,6 +117,7 @@ static int take(struct options *o, int opt, const char *v, struct edera_error *e
 	case OPT_OUTPUT: o->output = v; break;
 	case OPT_OUTPUT_FD: r = descriptor("output-fd", v, &o->output_fd, err); break;
 	case OPT_SPOOL_FD: r = descriptor("spool-fd", v, &o->spool_fd, err); break;
+	case OPT_ARCHIVE_FD: r = descriptor("archive-fd", v, &o->archive_fd, err); break;
 	case OPT_AUTH_FILE: o->auth_file = v; break;
 	case OPT_AUTH_FD: r = descriptor("auth-fd", v, &o->auth_fd, err); break;
 	case OPT_FORMAT: r = choice("format", v, formats, &pick, err); o->format = (enum output_format)pick; break;
@@ -163,7 +166,8 @@ static int operands(struct options *o, char **args, int n, struct edera_error *e
 
 int options_parse(int argc, char **argv, struct options *ret, struct edera_error *err)
 {
-	struct options o = { .auth_fd = -1, .output_fd = -1, .spool_fd = -1, .content_fd = -1, .store_fd = -1, .level = 1, .max_entries = 2000000, .max_size = 64ull << 30,
+	struct options o = { .auth_fd = -1, .output_fd = -1, .spool_fd = -1, .content_fd = -1, .store_fd = -1, .archive_fd = -1, .unpack_fd = -1, .level = 1,
+			     .max_entries = 2000000, .max_size = 64ull << 30,
 			     .max_file = 1ull << 30, .downloads = 4 };
 	int opt, r;
 

@@ -33,6 +33,8 @@ struct options {
 	const char *output;
 	int output_fd, spool_fd;
 	int content_fd;                /* where blobs are asked for before they are fetched: base/content.h */
+	int archive_fd;                /* what "-" in a reference stands for */
+	int unpack_fd;                 /* file for an archive that is compressed; made by the worker */
 	int store_fd;                  /* file for the content of a tar; made by the worker */
 	unsigned level;
 	uint32_t max_entries;

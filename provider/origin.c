@@ -7,6 +7,7 @@
 
 static const char *const prefixes[] = {
 	[ORIGIN_REGISTRY] = "docker://", [ORIGIN_LAYOUT] = "oci:", [ORIGIN_OCI_ARCHIVE] = "oci-archive:", [ORIGIN_DOCKER_ARCHIVE] = "docker-archive:",
+	[ORIGIN_ARCHIVE] = "archive:",
 };
 
 static int parse_name(const char *text, const char *name, struct origin *o, struct edera_error *err)
@@ -27,11 +28,19 @@ static int parse_place(const char *text, const char *rest, struct origin *o, str
 	size_t n = strlen(rest);
 	int r = 0;
 
-	if (o->kind == ORIGIN_DOCKER_ARCHIVE) {
-		colon = strchr(rest, ':'); /* here a reference follows, slashes and all */
+	if (o->kind == ORIGIN_DOCKER_ARCHIVE || o->kind == ORIGIN_ARCHIVE) {
+		char name[REFERENCE_CAP];
+
+		if (o->kind == ORIGIN_ARCHIVE && at && text_valid_digest(at + 1)) {
+			snprintf(o->digest, sizeof o->digest, "%s", at + 1);
+			n = (size_t)(at - rest);
+		}
+		colon = memchr(rest, ':', n); /* here a reference follows, slashes and all */
 		if (colon) {
+			if (snprintf(name, sizeof name, "%.*s", (int)(rest + n - colon - 1), colon + 1) >= (int)sizeof name)
+				return err_set(err, -ENAMETOOLONG, "'%.200s...' is too long", text);
 			n = (size_t)(colon - rest);
-			r = parse_name(text, colon + 1, o, err);
+			r = parse_name(text, name, o, err);
 		}
 	} else if (at && text_valid_digest(at + 1)) {
 		n = (size_t)(at - rest);
@@ -55,7 +64,7 @@ int origin_parse(const char *text, struct origin *ret, struct edera_error *err)
 	struct origin o = { .kind = ORIGIN_REGISTRY };
 	int r;
 
-	for (int kind = ORIGIN_LAYOUT; kind <= ORIGIN_DOCKER_ARCHIVE; kind++)
+	for (int kind = ORIGIN_LAYOUT; kind <= ORIGIN_ARCHIVE; kind++)
 		if (text_starts(text, prefixes[kind])) {
 			o.kind = (enum origin_kind)kind;
 			r = parse_place(text, text + strlen(prefixes[kind]), &o, err);
@@ -81,12 +90,13 @@ int origin_parse_repository(const char *text, struct origin *ret, struct edera_e
 	return r;
 }
 
+bool origin_is_stream(const struct origin *o) { return o->kind >= ORIGIN_OCI_ARCHIVE && !strcmp(o->file, "-"); }
+
 void origin_text(const struct origin *o, char dst[ORIGIN_CAP])
 {
 	if (o->kind == ORIGIN_REGISTRY)
 		reference_format(&o->image, dst);
-	else if (o->kind == ORIGIN_DOCKER_ARCHIVE)
-		snprintf(dst, ORIGIN_CAP, "%s%s%s%s", prefixes[o->kind], o->file, o->name[0] ? ":" : "", o->name);
 	else
-		snprintf(dst, ORIGIN_CAP, "%s%s%s%s%s%s", prefixes[o->kind], o->file, o->tag[0] ? ":" : "", o->tag, o->digest[0] ? "@" : "", o->digest);
+		snprintf(dst, ORIGIN_CAP, "%s%s%s%s%s%s%s", prefixes[o->kind], o->file, o->tag[0] || o->name[0] ? ":" : "", o->tag, o->name, o->digest[0] ? "@" : "",
+			 o->digest);
 }

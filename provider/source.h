@@ -33,6 +33,8 @@ struct source_ops {
 	void (*abort)(struct source *);
 	/* Tags of the repository; NULL where there are none. */
 	int (*tags)(struct source *, int (*tag)(void *user, const char *tag), void *user, struct edera_error *);
+	/* What the image found by `manifest` is called there: an array of references, borrowed, or NULL. May be NULL. */
+	json_object *(*names)(struct source *);
 	void (*free)(struct source *);
 };
 

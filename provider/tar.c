@@ -48,6 +48,8 @@ uint32_t tar_unknown_types(const struct tar *t) { return t->unknown; }
 
 uint64_t tar_offset(const struct tar *t) { return t->offset; }
 
+bool tar_sparse(const struct tar *t) { return t->meta.sparse; }
+
 uint64_t tar_seek_over(struct tar *t, uint64_t at)
 {
 	uint64_t over;

@@ -41,6 +41,8 @@ int tar_next(struct tar *, struct tar_entry *ret, struct edera_error *);
 int tar_data(struct tar *, const uint8_t **ret, uint64_t *ret_len, struct edera_error *);
 /* Where in the input the content of the entry last returned begins (of one that is not sparse). */
 uint64_t tar_offset(const struct tar *);
+/* Its content is kept with holes left out. */
+bool tar_sparse(const struct tar *);
 /* For callers that can seek: passes over the content of the entry last returned as far as it has not been given to the reader.
  * `at` is where in the file the next piece would come from; returns where it shall come from now. */
 uint64_t tar_seek_over(struct tar *, uint64_t at);

@@ -90,6 +90,8 @@ static int do_pull(const struct options *o)
 		json_object *line = image_line("result", &p.image);
 		uint64_t bytes = o->format == FORMAT_DIRECTORY ? directory_size(o->output_fd) : fstat(o->output_fd, &st) == 0 ? (uint64_t)st.st_size : 0;
 
+		if (p.image.source->ops->names)
+			json_object_object_add(line, "names", json_object_get(p.image.source->ops->names(p.image.source)));
 		json_object_object_add(line, "sandbox", json_object_new_string(o->sandbox));
 		if (p.cached)
 			json_object_object_add(line, "cached", json_object_new_boolean(true));
@@ -220,12 +222,15 @@ static int enter_sandbox(struct options *o, char ret[64], struct edera_error *er
 	if (o->key)
 		*next++ = o->key;
 	if (origin.kind != ORIGIN_REGISTRY) {
-		*next++ = origin.file;
+		if (!origin_is_stream(&origin))
+			*next++ = origin.file;
 		s.network = false;
 	}
 	/* The spool file is made now: a file without a name, so that the directory need not be writable later. */
 	if (o->spool_fd >= 0 && o->verb == VERB_PULL && o->format == FORMAT_TAR)
 		o->store_fd = openat(o->spool_fd, ".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+	if (o->spool_fd >= 0 && o->verb == VERB_PULL && origin.kind >= ORIGIN_OCI_ARCHIVE)
+		o->unpack_fd = openat(o->spool_fd, ".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
 	if (o->spool_fd >= 0 && fstat(o->spool_fd, &st) == 0 && S_ISDIR(st.st_mode))
 		o->spool_fd = openat(o->spool_fd, ".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
 	return sandbox_enter(&s, ret, err);

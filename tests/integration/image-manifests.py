@@ -203,10 +203,13 @@ def test_docker_archive():
     bad(provider('docker-archive:/nonexistent'), '/nonexistent')
     data = open(path, 'rb').read()
     at = data.index(b'two') + 1
-    for name, changed in (('cut', data[:len(data) // 2]), ('changed', data[:at] + b'X' + data[at + 1:]), ('compressed', gzip.compress(data)), ('empty', b'')):
+    for name, changed in (('cut', data[:len(data) // 2]), ('changed', data[:at] + b'X' + data[at + 1:]), ('empty', b'')):
         with open(f'{folder}/{name}', 'wb') as f:
             f.write(changed)
         bad(provider(f'docker-archive:{folder}/{name}:two'))
+    with open(f'{folder}/compressed', 'wb') as f:
+        f.write(gzip.compress(data))
+    assert which(provider(f'docker-archive:{folder}/compressed:two')) == 'two'
 
 
 def test_docker_archive_loop():
