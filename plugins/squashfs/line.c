@@ -122,7 +122,7 @@ static bool decode(const char *text, struct buf *ret)
 static void take_result(struct outcome *out, json_object *o)
 {
 	const char *digest = text_of(o, "digest"), *source = text_of(o, "source_digest");
-	json_object *cached;
+	json_object *cached, *names;
 
 	if (out->there || !text_valid_digest(digest) || (*source && !text_valid_digest(source)))
 		return;
@@ -131,6 +131,8 @@ static void take_result(struct outcome *out, json_object *o)
 	snprintf(out->digest, sizeof out->digest, "%s", digest);
 	snprintf(out->source_digest, sizeof out->source_digest, "%s", source);
 	out->cached = json_object_object_get_ex(o, "cached", &cached) && json_object_get_boolean(cached);
+	if (json_object_object_get_ex(o, "names", &names) && json_object_is_type(names, json_type_array))
+		out->names = json_object_get(names);
 	out->there = true;
 }
 
@@ -157,4 +159,5 @@ void outcome_free(struct outcome *o)
 {
 	buf_free(&o->manifest);
 	buf_free(&o->config);
+	json_object_put(o->names);
 }

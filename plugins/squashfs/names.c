@@ -10,7 +10,7 @@
 
 #define FILE_MAX (16u << 20)
 
-static int add(struct names *n, const char *text, uint32_t format, const char *digest)
+static int add(struct names *n, const char *text, uint32_t format, const char *digest, bool imported)
 {
 	char *copy = strdup(text);
 
@@ -27,7 +27,7 @@ static int add(struct names *n, const char *text, uint32_t format, const char *d
 	}
 	if (!copy)
 		return -ENOMEM;
-	n->list[n->n] = (struct name){ .text = copy, .format = format };
+	n->list[n->n] = (struct name){ .text = copy, .format = format, .imported = imported };
 	snprintf(n->list[n->n].digest, EDERA_DIGEST_MAX, "%s", digest);
 	n->n++;
 	return 0;
@@ -46,11 +46,12 @@ static void read_list(struct names *n, const struct buf *text)
 
 	if (list && json_object_is_type(list, json_type_array))
 		for (size_t i = 0; i < json_object_array_length(list); i++) {
-			json_object *o = json_object_array_get_idx(list, i), *format;
+			json_object *o = json_object_array_get_idx(list, i), *format, *imported;
 			const char *name = text_of(o, "name"), *digest = text_of(o, "digest");
 
 			if (name && digest && text_valid_digest(digest) && json_object_object_get_ex(o, "format", &format))
-				add(n, name, (uint32_t)json_object_get_int(format), digest);
+				add(n, name, (uint32_t)json_object_get_int(format), digest,
+				    json_object_object_get_ex(o, "imported", &imported) && json_object_get_boolean(imported));
 		}
 	json_object_put(list);
 }
@@ -88,6 +89,8 @@ static int save(const struct names *n, struct edera_error *err)
 		json_object_object_add(o, "name", json_object_new_string(n->list[i].text));
 		json_object_object_add(o, "format", json_object_new_int((int)n->list[i].format));
 		json_object_object_add(o, "digest", json_object_new_string(n->list[i].digest));
+		if (n->list[i].imported)
+			json_object_object_add(o, "imported", json_object_new_boolean(true));
 		json_object_array_add(list, o);
 	}
 	text = json_object_to_json_string_ext(list, JSON_C_TO_STRING_PLAIN | JSON_C_TO_STRING_NOSLASHESCAPE);
@@ -111,17 +114,33 @@ const char *names_find(const struct names *n, const char *text, uint32_t format)
 	return found ? found->digest : NULL;
 }
 
-int names_set(struct names *n, const char *text, uint32_t format, const char *digest, struct edera_error *err)
+bool names_imported(const struct names *n, const char *text, uint32_t format)
+{
+	const struct name *found = find(n, text, format);
+
+	return found && found->imported;
+}
+
+static int set(struct names *n, const char *text, uint32_t format, const char *digest, bool imported, struct edera_error *err)
 {
 	struct name *old = find(n, text, format);
 
-	if (old && !strcmp(old->digest, digest))
+	if (old && old->imported == imported && !strcmp(old->digest, digest))
 		return 0;
-	if (old)
+	if (old) {
 		snprintf(old->digest, sizeof old->digest, "%s", digest);
-	else if (add(n, text, format, digest))
+		old->imported = imported;
+	} else if (add(n, text, format, digest, imported)) {
 		return err_errno(err, -ENOMEM, "cannot keep the name '%.200s'", text);
+	}
 	return save(n, err);
+}
+
+int names_set(struct names *n, const char *text, uint32_t format, const char *digest, struct edera_error *err) { return set(n, text, format, digest, false, err); }
+
+int names_set_imported(struct names *n, const char *text, uint32_t format, const char *digest, struct edera_error *err)
+{
+	return set(n, text, format, digest, true, err);
 }
 
 int names_drop_digest(struct names *n, const char *digest, uint32_t format, struct edera_error *err)

@@ -237,7 +237,8 @@ static int run_provider(struct store *s, const struct edera_call *call, struct e
 	size_t n = 0;
 	struct edera_oci_run run = { .size = sizeof run, .args = args, .auth_json = asked->auth_json, .output_fd = place->out,
 				     .spool_fd = place->spool_fd, .line = pull_line, .user = l, .blob_open = on_blob_open, .blob_new = on_blob_new,
-				     .blob_kept = on_blob_kept, .blob_bad = on_blob_bad };
+				     .blob_kept = on_blob_kept, .blob_bad = on_blob_bad,
+				     .flags = l->import ? EDERA_OCI_ARCHIVE : 0, .archive_fd = l->archive_fd };
 
 	if (!(asked->flags & EDERA_PULL_OVERWRITE))
 		entry_each(s, collect_have, &have, NULL);
@@ -251,48 +252,50 @@ static int run_provider(struct store *s, const struct edera_call *call, struct e
 		args[n++] = have.digests[i];
 	}
 	args[n++] = "pull";
-	args[n++] = l->shared->name;
+	args[n++] = l->import ? asked->reference : l->shared->name;
 	args[n] = NULL;
 	return s->host->oci_run(s->host->core, call, &run, err);
 }
 
 /* *keep: whether to keep layers, and then whether there were any to keep. A kernel image's directory is lent to the provider: nothing is
  * kept in it. */
-static int attempt(struct store *s, const struct edera_call *call, const struct edera_pull *asked, struct pull *shared, bool *keep,
-		   struct edera_error *err)
+static int attempt(struct edera_pull_line *l, const struct edera_call *call, bool *keep, struct edera_error *err)
 {
-	struct edera_pull_line l = { .asked = asked, .store = s, .shared = shared };
+	const struct edera_pull *asked = l->asked;
+	struct store *s = l->store;
 	_cleanup_(place_free) struct place place = { .out = -1, .spool_fd = -1 };
-	struct outcome *o = &l.outcome;
+	struct outcome *o = &l->outcome;
 	int r = place_make(s, asked->format, &place, err);
 
 	if (!r && *keep && asked->format != EDERA_IMAGE_DIRECTORY)
-		r = keeping_begin(&l.keeping, s, place.dir, err);
+		r = keeping_begin(&l->keeping, s, place.dir, err);
 	if (!r)
-		r = run_provider(s, call, &l, &place, err);
+		r = run_provider(s, call, l, &place, err);
 	if (!r && !o->there)
 		r = err_set(err, -EPROTO, "protect-oci-provider ended without saying what it fetched");
+	if (!r && l->import && *l->expected && strcmp(l->expected, o->digest) && strcmp(l->expected, o->source_digest))
+		r = err_set(err, -EBADMSG, "the image has the digest %s, not %s", o->digest, l->expected);
 	if (!r && !o->cached) {
 		if (asked->format == EDERA_IMAGE_DIRECTORY)
 			r = take_back(s, &place, err);
-		keeping_publish(&l.keeping);
+		keeping_publish(&l->keeping);
 		if (!r)
 			r = publish(s, &place, asked->format, o, asked->flags & EDERA_PULL_OVERWRITE, err);
 	}
 	if (!r)
-		snprintf(shared->digest, sizeof shared->digest, "%s", o->digest);
-	*keep = l.keeping.files > 0;
-	outcome_free(o);
+		snprintf(l->shared->digest, sizeof l->shared->digest, "%s", o->digest);
+	*keep = l->keeping.files > 0;
 	return r;
 }
 
 static bool no_space(int r) { return r == -ENOSPC || r == -EDQUOT; }
 
-static int fetch(struct store *s, const struct edera_call *call, const struct edera_pull *asked, struct pull *shared, struct edera_error *err)
+int pull_run(struct edera_pull_line *l, const struct edera_call *call, struct edera_error *err)
 {
 	struct edera_error first = EDERA_ERROR_INIT;
-	bool keep = s->keep;
-	int r = attempt(s, call, asked, shared, &keep, &first);
+	struct store *s = l->store;
+	bool keep = s->keep && !l->import;
+	int r = attempt(l, call, &keep, &first);
 
 	layers_sweep(s); /* of what failed, or was replaced */
 	/* Layers are kept where there is room for them. An image that is wanted now comes first. */
@@ -300,10 +303,22 @@ static int fetch(struct store *s, const struct edera_call *call, const struct ed
 		s->host->log(s->host->core, EDERA_LOG_WARNING, "no space for an image: the layers that were kept are given up, and it is tried again");
 		keep = false;
 		first = (struct edera_error)EDERA_ERROR_INIT;
-		r = attempt(s, call, asked, shared, &keep, &first);
+		outcome_free(&l->outcome);
+		l->outcome = (struct outcome){ 0 };
+		l->keeping = (struct keeping){ 0 };
+		r = attempt(l, call, &keep, &first);
 	}
 	if (r && err)
 		*err = first;
+	return r;
+}
+
+static int fetch(struct store *s, const struct edera_call *call, const struct edera_pull *asked, struct pull *shared, struct edera_error *err)
+{
+	struct edera_pull_line l = { .asked = asked, .store = s, .shared = shared };
+	int r = pull_run(&l, call, err);
+
+	outcome_free(&l.outcome);
 	return r;
 }
 
@@ -440,28 +455,41 @@ static int match_source(void *user, const char *digest, uint32_t format)
 	return 1;
 }
 
+bool pull_find(const struct store *s, const char *digest, uint32_t format, char ret[EDERA_DIGEST_MAX])
+{
+	struct by_source b = { .s = s, .format = format, .digest = digest };
+
+	if (entry_each(s, match_source, &b, NULL) != 1)
+		return false;
+	strcpy(ret, b.found);
+	return true;
+}
+
+int pull_check_format(uint32_t format, struct edera_error *err)
+{
+	if (!format_name(format))
+		return err_set(err, -EINVAL, "there is no image format %u", format);
+	if (format == EDERA_IMAGE_EROFS)
+		return err_set(err, -ENOTSUP, "images are not packed as erofs here; squashfs is what zones mount");
+	return 0;
+}
+
 /* What is known without asking anybody: a pinned digest, or a name that was pulled before. The tag "latest" is there to move, so
- * its name is not taken for an answer; nor is a place on this machine. */
+ * its name is not taken for an answer, unless it was given to an image by hand; nor is a place on this machine. */
 static bool known(struct store *s, const struct edera_pull *asked, const char *name, char ret[EDERA_DIGEST_MAX])
 {
-	struct by_source b = { .s = s, .format = asked->format };
 	struct reference ref;
 	const char *digest;
 	bool found;
 
 	if ((asked->flags & EDERA_PULL_OVERWRITE) || reference_parse(name, &ref, NULL))
 		return false;
-	if (ref.digest[0]) {
-		b.digest = ref.digest;
-		if (entry_each(s, match_source, &b, NULL) != 1)
-			return false;
-		strcpy(ret, b.found);
-		return true;
-	}
-	if ((asked->flags & EDERA_PULL_UPDATE) || !strcmp(ref.tag, "latest"))
+	if (ref.digest[0])
+		return pull_find(s, ref.digest, asked->format, ret);
+	if (asked->flags & EDERA_PULL_UPDATE)
 		return false;
 	pthread_mutex_lock(&s->lock);
-	digest = names_find(&s->names, name, asked->format);
+	digest = strcmp(ref.tag, "latest") || names_imported(&s->names, name, asked->format) ? names_find(&s->names, name, asked->format) : NULL;
 	found = digest && entry_exists(s, digest, asked->format);
 	if (found)
 		snprintf(ret, EDERA_DIGEST_MAX, "%s", digest);
@@ -536,11 +564,9 @@ int store_pull(void *inst, const struct edera_call *call, const struct edera_pul
 	char name[REFERENCE_CAP], exact[REFERENCE_CAP];
 	int r;
 
-	if (!format_name(asked->format))
-		return err_set(err, -EINVAL, "there is no image format %u", asked->format);
-	if (asked->format == EDERA_IMAGE_EROFS)
-		return err_set(err, -ENOTSUP, "images are not packed as erofs here; squashfs is what zones mount");
-	r = both_names(asked, name, exact, err);
+	r = pull_check_format(asked->format, err);
+	if (!r)
+		r = both_names(asked, name, exact, err);
 	if (r)
 		return r;
 	if (known(s, asked, exact, ret_digest)) {

@@ -215,7 +215,7 @@ static int store_file(void *inst, const struct edera_call *call, const char *dig
 }
 
 const struct edera_image_store_ops store_ops = {
-	.size = sizeof(struct edera_image_store_ops), .pull = store_pull, .list = store_list, .remove = store_remove, .file = store_file,
+	.size = sizeof(struct edera_image_store_ops), .pull = store_pull, .list = store_list, .remove = store_remove, .file = store_file, .import = store_import,
 };
 
 void store_free(struct store *s)

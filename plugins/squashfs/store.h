@@ -39,6 +39,7 @@ extern const struct edera_image_store_ops store_ops;
 
 int store_open(const struct edera_host *, const struct edera_conf *, struct store **ret, struct edera_error *);
 void store_free(struct store *);
+int store_import(void *inst, const struct edera_call *, const struct edera_import *, char *ret_digest, struct edera_error *);
 int store_pull(void *inst, const struct edera_call *, const struct edera_pull *, char *ret_digest, struct edera_error *);
 
 /* "squashfs", ...; NULL for a number that is none. */
