@@ -16,6 +16,7 @@
 
 struct zone;
 struct workload;
+struct import;
 
 struct daemon {
 	uv_loop_t *loop;
@@ -27,6 +28,7 @@ struct daemon {
 	struct events events;
 	struct zone *zones;         /* list */
 	struct workload *workloads; /* list */
+	struct import *imports;     /* in work */
 	char data_dir[PATH_CAP], run_dir[PATH_CAP], cache_dir[PATH_CAP], log_dir[PATH_CAP];
 	char host_uuid[37];
 };

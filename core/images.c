@@ -54,6 +54,19 @@ int images_pull(const struct plugin_host *plugins, const struct edera_call *call
 	return r ? err_wrap(err, "cannot pull '%.200s'", asked->reference) : 0;
 }
 
+int images_import(const struct plugin_host *plugins, const struct edera_call *call, const struct edera_import *import, char ret_digest[EDERA_DIGEST_MAX],
+		  struct edera_error *err)
+{
+	const struct plugin_provider *p;
+	int r = store(plugins, &p, err);
+
+	if (r)
+		return r;
+	if (!OP(p, import))
+		return err_set(err, -ENOTSUP, "the image store cannot import images");
+	return OP(p, import)(p->inst, call, import, ret_digest, err);
+}
+
 int images_list(const struct plugin_host *plugins, const struct edera_call *call, int (*cb)(void *, const struct edera_image_info *), void *user, struct edera_error *err)
 {
 	const struct plugin_provider *p;

@@ -11,6 +11,7 @@
 #define IMAGE_JSON_MAX (4u << 20) /* manifest or config */
 
 int images_pull(const struct plugin_host *, const struct edera_call *, const struct edera_pull *, char ret_digest[EDERA_DIGEST_MAX], struct edera_error *);
+int images_import(const struct plugin_host *, const struct edera_call *, const struct edera_import *, char ret_digest[EDERA_DIGEST_MAX], struct edera_error *);
 int images_list(const struct plugin_host *, const struct edera_call *, int (*cb)(void *user, const struct edera_image_info *), void *user, struct edera_error *);
 int images_remove(const struct plugin_host *, const struct edera_call *, const char *digest, uint32_t format, bool *ret_removed, struct edera_error *);
 int images_file(const struct plugin_host *, const struct edera_call *, const char *digest, uint32_t format, enum edera_image_file which, char ret_path[PATH_CAP],

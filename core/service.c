@@ -21,6 +21,8 @@ static const struct grpc_method control_methods[] = {
 	{ .name = "ResolveWorkloadIds", .message = service_resolve_workload_ids },
 	{ .name = "WatchEvents", .server_stream = true, .message = service_watch_events, .closed = service_watch_events_closed },
 	{ .name = "PullImage", .server_stream = true, .message = service_pull_image, .closed = service_job_closed },
+	{ .name = "ImportImage", .client_stream = true, .server_stream = true, .message = service_import_image, .half_closed = service_import_half_closed,
+	  .closed = service_import_closed },
 	{ .name = "ListImages", .server_stream = true, .message = service_list_images, .closed = service_job_closed },
 	{ .name = "RemoveImage", .message = service_remove_image, .closed = service_job_closed },
 	{ .name = "ListKernelVariants", .message = service_list_kernel_variants, .closed = service_job_closed },

@@ -41,6 +41,10 @@ void service_node_list_images(struct grpc_call *, const ProtobufCMessage *);
 void service_node_prune_images(struct grpc_call *, const ProtobufCMessage *);
 void service_node_list_kernel_variants(struct grpc_call *, const ProtobufCMessage *);
 void service_job_closed(struct grpc_call *);
+/* service_import.c */
+void service_import_image(struct grpc_call *, const ProtobufCMessage *);
+void service_import_half_closed(struct grpc_call *);
+void service_import_closed(struct grpc_call *);
 /* service_exec.c */
 void service_execute(struct grpc_call *, const ProtobufCMessage *);
 void service_execute_half_closed(struct grpc_call *);

@@ -34,6 +34,8 @@ bool service_job_end(struct service_job *, bool abandoned);
 /* A `done` for jobs whose work has made the reply, and the `release` of all. */
 void service_job_reply(void *job, bool abandoned);
 void service_job_release(void *job);
+/* service_pull.c: what a store says of a pull, as a message. */
+PB(OciImageProgress) *service_image_progress(const struct edera_pull_progress *);
 char *service_copy(const char *); /* for a message's string field */
 
 #endif

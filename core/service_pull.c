@@ -37,14 +37,11 @@ static PB(OciImageProgressIndication) *bar(uint64_t current, uint64_t total)
 	return i;
 }
 
-static PB(PullImageReply) *progress_reply(const struct edera_pull_progress *p)
+PB(OciImageProgress) *service_image_progress(const struct edera_pull_progress *p)
 {
-	PB(PullImageReply) *reply = pb_xcalloc(1, sizeof *reply);
 	PB(OciImageProgress) *g = pb_xcalloc(1, sizeof *g);
 
-	protect__control__v1__pull_image_reply__init(reply);
 	protect__control__v1__oci_image_progress__init(g);
-	reply->progress = g;
 	g->phase = p->phase;
 	g->indication = bar(p->current, p->total);
 	g->layers = pb_xcalloc(p->n_layers + 1, sizeof *g->layers);
@@ -58,7 +55,7 @@ static PB(PullImageReply) *progress_reply(const struct edera_pull_progress *p)
 		o->indication = bar(l->current, l->total);
 		g->layers[g->n_layers++] = o;
 	}
-	return reply;
+	return g;
 }
 
 static void progress(void *user, const struct edera_pull_progress *p)
@@ -66,7 +63,9 @@ static void progress(void *user, const struct edera_pull_progress *p)
 	struct progress_post *post = pb_xcalloc(1, sizeof *post);
 
 	post->job = user;
-	post->reply = progress_reply(p);
+	post->reply = pb_xcalloc(1, sizeof *post->reply);
+	protect__control__v1__pull_image_reply__init(post->reply);
+	post->reply->progress = service_image_progress(p);
 	worker_post(post->job->d->workers, send_progress, post);
 }
 

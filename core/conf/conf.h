@@ -81,7 +81,7 @@ int conf_write_default(const char *path, struct edera_error *);
  * [oci]     docker-hub-mirror "index.docker.io" · insecure-registries [] ("HOST[:PORT]") · ca-file "" · auth-file "" (auth.json
  *           in the data directory) · max-image-mb 65536 · max-image-entries 2000000 · pull-timeout-seconds 1800 ·
  *           containerd-root "/var/lib/containerd" · containerd-address "/run/containerd/containerd.sock" ·
- *           containerd-namespaces ["k8s.io", "default"]
+ *           containerd-namespaces ["k8s.io", "default"] · import-idle-seconds 60
  * [plugins] directory · hypervisor "auto" · image-store "squashfs" · kernel-variant-sources ["config", "registry"] · disabled []
  * [plugin.NAME]  what the plugin declares
  */

@@ -116,6 +116,7 @@ const struct def schema_defs[] = {
 	{ "oci", "max-image-mb", EDERA_CONF_INT, 0, "65536", 1, 16 << 20, NULL, "Largest image accepted, unpacked, in MiB." },
 	{ "oci", "max-image-entries", EDERA_CONF_INT, 0, "2000000", 1, 100000000, NULL, "Most files an image may hold." },
 	{ "oci", "pull-timeout-seconds", EDERA_CONF_INT, 0, "1800", 1, 86400, NULL, "A pull that takes longer has failed." },
+	{ "oci", "import-idle-seconds", EDERA_CONF_INT, 0, "60", 1, 86400, NULL, "A client that imports an image and sends nothing for so long has failed." },
 	{ "oci", "containerd-root", EDERA_CONF_STRING, 0, "/var/lib/containerd", 0, 0, check_path,
 	  "Root of this node's containerd: what its content store has is not downloaded. Empty: it is left alone." },
 	{ "oci", "containerd-address", EDERA_CONF_STRING, 0, "/run/containerd/containerd.sock", 0, 0, check_path,
