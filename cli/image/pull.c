@@ -10,7 +10,7 @@ struct args {
 	bool overwrite, update, variant;
 };
 
-static enum progress_mode mode(const char *name)
+enum progress_mode image_progress_mode(const char *name)
 {
 	if (!strcmp(name, "none"))
 		return PROGRESS_NONE;
@@ -23,16 +23,17 @@ static enum progress_mode mode(const char *name)
 	return progress_auto(PROGRESS_LINES);
 }
 
-static void print_result(const Protect__Control__V1__PullImageReply *reply, const char *name)
+void image_print_result(const Protect__Control__V1__OciImageSpec *spec, const char *name)
 {
 	struct json_object *o = json_object_new_object();
 	struct buf out _buf_ = BUF_INIT, word _buf_ = BUF_INIT;
 
-	format_enum_word(&word, &protect__control__v1__oci_image_format__descriptor, (int)reply->spec->format);
+	format_enum_word(&word, &protect__control__v1__oci_image_format__descriptor, (int)spec->format);
 	json_object_object_add(o, "type", json_object_new_string("result"));
-	json_object_object_add(o, "digest", json_object_new_string(reply->spec->digest));
+	json_object_object_add(o, "digest", json_object_new_string(spec->digest));
 	json_object_object_add(o, "format", json_object_new_string((const char *)word.data));
-	json_object_object_add(o, "reference", json_object_new_string(name));
+	if (name)
+		json_object_object_add(o, "reference", json_object_new_string(name));
 	format_json(&out, o, false);
 	buf_puts(&out, "\n");
 	cli_print(&out);
@@ -42,7 +43,7 @@ static void print_result(const Protect__Control__V1__PullImageReply *reply, cons
 static int run(struct cli *cli, const void *args, const struct strings *operands, struct edera_error *err)
 {
 	const struct args *a = args;
-	struct fetch fetch = { .overwrite = a->overwrite, .update = a->update, .progress = mode(a->progress) };
+	struct fetch fetch = { .overwrite = a->overwrite, .update = a->update, .progress = image_progress_mode(a->progress) };
 	Protect__Control__V1__PullImageReply *reply _message_ = NULL;
 	int r;
 
@@ -62,22 +63,22 @@ static int run(struct cli *cli, const void *args, const struct strings *operands
 	if (r)
 		return r;
 	if (fetch.progress == PROGRESS_JSON)
-		print_result(reply, operands->v[0]);
+		image_print_result(reply->spec, operands->v[0]);
 	else
 		cli_puts(reply->spec->digest);
 	return 0;
 }
 
-static const char *const formats[] = { "squashfs", "erofs", "tar", "directory", NULL };
-static const char *const modes[] = { "auto", "bars", "lines", "json", "none", NULL };
+const char *const image_formats[] = { "squashfs", "erofs", "tar", "directory", NULL };
+const char *const image_progress_modes[] = { "auto", "bars", "lines", "json", "none", NULL };
 
 static const struct opt options[] = {
-	{ "format", 's', OPT_STRING, AT(struct args, format), "FORMAT", "what to make of it; squashfs if nothing is said, directory for a kernel variant", .choices = formats,
+	{ "format", 's', OPT_STRING, AT(struct args, format), "FORMAT", "what to make of it; squashfs if nothing is said, directory for a kernel variant", .choices = image_formats,
 	  .alias = "image-format" },
 	{ "overwrite-cache", 'o', OPT_FLAG, AT(struct args, overwrite), NULL, "fetch and pack it again even if the cache has it", .alias = "pull-overwrite-cache" },
 	{ "update", 'u', OPT_FLAG, AT(struct args, update), NULL, "ask the registry what a tag means now, even if the cache knows it", .alias = "pull-update" },
 	{ "variant", 0, OPT_FLAG, AT(struct args, variant), NULL, "IMAGE is the name of a kernel variant" },
-	{ "progress", 0, OPT_STRING, AT(struct args, progress), "HOW", "how to show progress", .def = "auto", .choices = modes },
+	{ "progress", 0, OPT_STRING, AT(struct args, progress), "HOW", "how to show progress", .def = "auto", .choices = image_progress_modes },
 };
 
 static const struct example examples[] = {
