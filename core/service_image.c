@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/text.h"
-#include "service_job.h"
+#include "service_image.h"
 #include "workload.h"
 
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 static char **copy_names(const struct edera_image_info *i)
 {
@@ -80,7 +79,7 @@ static int add_node(void *user, const struct edera_image_info *i)
 	return 0;
 }
 
-static uint32_t format_of(const char *name)
+uint32_t service_image_format(const char *name)
 {
 	for (uint32_t f = EDERA_IMAGE_SQUASHFS; f <= EDERA_IMAGE_DIRECTORY; f++)
 		if (!strcmp(name, images_format_name(f)))
@@ -88,7 +87,7 @@ static uint32_t format_of(const char *name)
 	return 0;
 }
 
-static void node_list_work(void *user, const struct edera_call *call)
+void service_image_list_work(void *user, const struct edera_call *call)
 {
 	struct service_job *j = user;
 	Edera__Node__V1__ListImagesReply *reply = pb_xcalloc(1, sizeof *reply);
@@ -98,10 +97,15 @@ static void node_list_work(void *user, const struct edera_call *call)
 	j->status = images_list(j->d->plugins, call, add_node, reply, &j->err);
 }
 
-static void mark_used(struct daemon *d, Edera__Node__V1__ListImagesReply *reply)
+void service_image_mark_used(struct daemon *d, Edera__Node__V1__ListImagesReply *reply)
 {
-	for (size_t i = 0; i < reply->n_images; i++)
-		reply->images[i]->in_use = workload_uses_image(d, reply->images[i]->digest, format_of(reply->images[i]->format));
+	for (size_t i = 0; i < reply->n_images; i++) {
+		Edera__Node__V1__Image *o = reply->images[i];
+
+		o->used_by = workload_image_users(d, o->digest, service_image_format(o->format), &o->n_used_by);
+		o->_in_use_case = EDERA__NODE__V1__IMAGE___IN_USE_IN_USE;
+		o->in_use = o->n_used_by > 0;
+	}
 }
 
 static void node_list_done(void *user, bool abandoned)
@@ -110,11 +114,11 @@ static void node_list_done(void *user, bool abandoned)
 
 	if (!service_job_end(j, abandoned))
 		return;
-	mark_used(j->d, (Edera__Node__V1__ListImagesReply *)j->reply);
+	service_image_mark_used(j->d, (Edera__Node__V1__ListImagesReply *)j->reply);
 	grpc_call_reply(j->call, j->reply);
 }
 
-static const struct worker_ops node_list_ops = { node_list_work, node_list_done, service_job_release };
+static const struct worker_ops node_list_ops = { service_image_list_work, node_list_done, service_job_release };
 
 void service_node_list_images(struct grpc_call *call, const ProtobufCMessage *m)
 {
@@ -150,6 +154,28 @@ static void remove_done(void *user, bool abandoned)
 
 static const struct worker_ops remove_ops = { remove_work, remove_done, service_job_release };
 
+/* True, and the call has its answer, if somebody needs that image. */
+static bool refuse_used(struct daemon *d, struct grpc_call *call, const char *digest, uint32_t format)
+{
+	struct buf message _buf_ = BUF_INIT;
+	size_t n;
+	char **users = workload_image_users(d, digest, format, &n);
+
+	buf_printf(&message, "the image %.19s is in use by ", digest);
+	for (size_t i = 0; i < n; i++) {
+		if (i < 5)
+			buf_printf(&message, "%sthe %s", i ? ", " : "", users[i]);
+		free(users[i]);
+	}
+	free(users);
+	if (n > 5)
+		buf_printf(&message, " and %zu more", n - 5);
+	buf_printf(&message, "; destroy %s first", n == 1 ? "it" : "them");
+	if (n)
+		grpc_call_finish(call, RPC_FAILED_PRECONDITION, (const char *)message.data);
+	return n > 0;
+}
+
 void service_remove_image(struct grpc_call *call, const ProtobufCMessage *m)
 {
 	const PB(RemoveImageRequest) *q = (const void *)m;
@@ -161,78 +187,10 @@ void service_remove_image(struct grpc_call *call, const ProtobufCMessage *m)
 		return;
 	}
 	for (uint32_t f = EDERA_IMAGE_SQUASHFS; f <= EDERA_IMAGE_DIRECTORY; f++)
-		if ((!q->format || q->format == f) && workload_uses_image(d, q->digest, f)) {
-			grpc_call_finish(call, RPC_FAILED_PRECONDITION, "the image is in use by a zone or workload; destroy that first");
+		if ((!q->format || q->format == f) && refuse_used(d, call, q->digest, f))
 			return;
-		}
 	j = service_job_begin(call, &remove_ops);
 	snprintf(j->digest, sizeof j->digest, "%s", q->digest);
 	j->format = q->format;
-	service_job_submit(j, SERVICE_QUERY_TIMEOUT_MS);
-}
-
-/* ---- prune: list on a worker, judge on the loop (what is in use changes there), remove on a worker ---- */
-
-static void prune_remove_work(void *user, const struct edera_call *call)
-{
-	struct service_job *j = user;
-	Edera__Node__V1__PruneImagesReply *reply = (Edera__Node__V1__PruneImagesReply *)j->reply;
-	size_t kept = 0;
-
-	for (size_t i = 0; i < reply->n_removed; i++) {
-		bool removed = false;
-
-		if (!j->status)
-			j->status = images_remove(j->d->plugins, call, reply->removed[i]->digest, format_of(reply->removed[i]->format), &removed, &j->err);
-		if (j->status == -EBUSY)
-			j->status = 0; /* being pulled again: it stays */
-		if (removed)
-			reply->removed[kept++] = reply->removed[i];
-		else
-			pb_free(reply->removed[i]);
-	}
-	reply->n_removed = kept;
-}
-
-static const struct worker_ops prune_remove_ops = { prune_remove_work, service_job_reply, service_job_release };
-
-static bool to_prune(const struct service_job *j, const Edera__Node__V1__Image *i)
-{
-	bool old = !j->prune_keep_seconds || (uint64_t)(time(NULL) - i->created) >= j->prune_keep_seconds;
-
-	return !i->in_use && old && (j->prune_all || i->n_names == 0);
-}
-
-static void prune_listed(void *user, bool abandoned)
-{
-	struct service_job *j = user, *next;
-	Edera__Node__V1__PruneImagesReply *reply;
-	Edera__Node__V1__ListImagesReply *list;
-	struct grpc_call *call = j->call;
-
-	if (!service_job_end(j, abandoned))
-		return;
-	list = (Edera__Node__V1__ListImagesReply *)j->reply;
-	mark_used(j->d, list);
-	next = service_job_begin(call, &prune_remove_ops);
-	reply = pb_xcalloc(1, sizeof *reply);
-	edera__node__v1__prune_images_reply__init(reply);
-	reply->removed = pb_xcalloc(list->n_images + 1, sizeof *reply->removed);
-	for (size_t i = 0; i < list->n_images; i++)
-		if (to_prune(j, list->images[i]))
-			reply->removed[reply->n_removed++] = pb_copy(list->images[i]);
-	next->reply = &reply->base;
-	service_job_submit(next, SERVICE_QUERY_TIMEOUT_MS);
-}
-
-static const struct worker_ops prune_list_ops = { node_list_work, prune_listed, service_job_release };
-
-void service_node_prune_images(struct grpc_call *call, const ProtobufCMessage *m)
-{
-	const Edera__Node__V1__PruneImagesRequest *q = (const void *)m;
-	struct service_job *j = service_job_begin(call, &prune_list_ops);
-
-	j->prune_all = q->all;
-	j->prune_keep_seconds = q->keep_newer_than;
 	service_job_submit(j, SERVICE_QUERY_TIMEOUT_MS);
 }

@@ -55,6 +55,7 @@ void service_job_release(void *user)
 	struct service_job *j = user;
 
 	pb_free(j->pull);
+	pb_free(j->prune);
 	pb_free(j->reply);
 	free(j->reference);
 	if (j->auth)

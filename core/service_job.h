@@ -23,8 +23,8 @@ struct service_job {
 	char digest[EDERA_DIGEST_MAX];
 	uint32_t format, flags;
 	struct buf manifest, config;
-	bool removed, prune_all;
-	uint64_t prune_keep_seconds;
+	Edera__Node__V1__PruneImagesRequest *prune;
+	bool removed;
 };
 
 struct service_job *service_job_begin(struct grpc_call *, const struct worker_ops *);

@@ -56,15 +56,35 @@ struct workload *workload_by_name(const struct daemon *d, const char *name)
 	return ended;
 }
 
-bool workload_uses_image(const struct daemon *d, const char *digest, uint32_t format)
+static bool is_image(const PB(OciImageSpec) *i, const char *digest, uint32_t format)
 {
-	for (struct workload *w = d->workloads; w; w = w->next)
-		if (w->pb->spec->image && w->pb->spec->image->format == format && !strcmp(w->pb->spec->image->digest, digest))
-			return true;
+	return i && i->format == format && !strcmp(i->digest, digest);
+}
+
+static void add_user(char ***users, size_t *n, const char *kind, const char *name)
+{
+	struct buf b = BUF_INIT;
+
+	buf_printf(&b, "%s %s", kind, name);
+	*users = reallocarray(*users, *n + 2, sizeof **users);
+	if (!*users || !((*users)[(*n)++] = buf_steal(&b)))
+		abort();
+	(*users)[*n] = NULL;
+}
+
+char **workload_image_users(const struct daemon *d, const char *digest, uint32_t format, size_t *ret_n)
+{
+	char **users = NULL;
+	size_t n = 0;
+
 	for (struct zone *z = d->zones; z; z = z->next)
-		if (z->pb->spec->kernel && z->pb->spec->kernel->format == format && !strcmp(z->pb->spec->kernel->digest, digest))
-			return true;
-	return false;
+		if (is_image(z->pb->spec->kernel, digest, format) || is_image(z->pb->spec->initrd, digest, format))
+			add_user(&users, &n, "zone", z->pb->spec->name);
+	for (struct workload *w = d->workloads; w; w = w->next)
+		if (is_image(w->pb->spec->image, digest, format))
+			add_user(&users, &n, "workload", w->pb->spec->name);
+	*ret_n = n;
+	return users;
 }
 
 struct zone *workload_zone(const struct workload *w) { return zone_by_id(w->d, w->pb->spec->zone_id); }

@@ -55,7 +55,8 @@ struct workload *workload_by_name(const struct daemon *, const char *name); /* a
 PB(WorkloadState) workload_state(const struct workload *);
 bool workload_ended(const struct workload *); /* COMPLETED, OOMKILLED, FAILED or on its way out */
 const char *workload_state_name(PB(WorkloadState));
-bool workload_uses_image(const struct daemon *, const char *digest, uint32_t format);
+/* Who needs that image: "zone web", "workload db". NULL-ended, for a message's field; NULL if there is nobody. */
+char **workload_image_users(const struct daemon *, const char *digest, uint32_t format, size_t *ret_n);
 
 /* What zones tell their workloads. */
 void workload_zone_ready(struct zone *);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli/image/image.h"
+#include "base/reference.h"
 
 #include <string.h>
 
@@ -7,10 +8,16 @@ struct args {
 	const char *format;
 };
 
+/* As it stands there, or as Docker reads it: "alpine" is docker.io/library/alpine:latest. */
 static bool has_name(const Edera__Node__V1__Image *i, const char *wanted)
 {
+	char full[REFERENCE_CAP] = "";
+	struct reference reference;
+
+	if (!reference_parse(wanted, &reference, NULL))
+		reference_format(&reference, full);
 	for (size_t k = 0; k < i->n_names; k++)
-		if (!strcmp(i->names[k], wanted))
+		if (!strcmp(i->names[k], wanted) || !strcmp(i->names[k], full))
 			return true;
 	return false;
 }
@@ -64,23 +71,34 @@ static int remove_one(struct cli *cli, const Edera__Node__V1__Image *image, stru
 	return 0;
 }
 
+static int remove_named(struct cli *cli, const char *wanted, const char *format, struct edera_error *err)
+{
+	Edera__Node__V1__ListImagesReply *reply _message_ = NULL;
+	struct list list _list_ = { 0 };
+	int r = image_collect(cli, &reply, &list, err);
+
+	if (!r)
+		r = choose(&list, wanted, format, err);
+	for (size_t k = 0; !r && k < list.n; k++)
+		r = remove_one(cli, list.rows[k], err);
+	return r;
+}
+
+/* One that cannot go does not keep the others. */
 static int run(struct cli *cli, const void *args, const struct strings *operands, struct edera_error *err)
 {
 	const struct args *a = args;
+	int failed = 0;
 
 	for (size_t i = 0; i < operands->n; i++) {
-		Edera__Node__V1__ListImagesReply *reply _message_ = NULL;
-		struct list list _list_ = { 0 };
-		int r = image_collect(cli, &reply, &list, err);
+		struct edera_error why = EDERA_ERROR_INIT;
 
-		if (!r)
-			r = choose(&list, operands->v[i], a->format, err);
-		for (size_t k = 0; !r && k < list.n; k++)
-			r = remove_one(cli, list.rows[k], err);
-		if (r)
-			return r;
+		if (!remove_named(cli, operands->v[i], a->format, &why))
+			continue;
+		cli_warn("%s", why.msg);
+		failed = 1;
 	}
-	return 0;
+	return failed;
 }
 
 static const char *const formats[] = { "squashfs", "erofs", "tar", "directory", NULL };
@@ -97,7 +115,7 @@ static const struct example examples[] = {
 
 const struct command verb_image_remove = {
 	.name = "remove", .summary = "Remove images from the cache",
-	.about = "IMAGE is a digest, six or more digits of its beginning, or a name as 'image list' shows it. An image that a zone or a workload uses is not removed. "
-		 "The digest of what was removed is printed.",
+	.about = "IMAGE is a digest, six or more digits of its beginning, or a name. An image that a zone or a workload uses is not removed; the others that are named are. "
+		 "The digests of those that were removed are printed.",
 	.operands = "IMAGE...", .min = 1, .max = ANY, .names = NAMES_IMAGE, OPTIONS(options), .args_size = sizeof(struct args), .run = run, .examples = examples,
 };
