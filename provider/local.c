@@ -3,6 +3,7 @@
 #include "base/cleanup.h"
 #include "base/content.h"
 
+#include <fcntl.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -64,8 +65,10 @@ int local_open(struct local *l, const struct descriptor *d, struct local_layer *
 	*y = (struct local_layer){ .fd = -1 };
 	if (ask(l, CONTENT_OPEN, d->digest, d->size, &y->fd))
 		return -ENOENT;
-	if (fstat(y->fd, &st) == 0 && (uint64_t)st.st_size == d->size && !digest_begin(&y->digest, d->digest, NULL))
+	if (fstat(y->fd, &st) == 0 && (uint64_t)st.st_size == d->size && !digest_begin(&y->digest, d->digest, NULL)) {
+		(void)!posix_fadvise(y->fd, 0, 0, POSIX_FADV_SEQUENTIAL);
 		return 0;
+	}
 	local_close(y);
 	return reject(l, d->digest);
 }

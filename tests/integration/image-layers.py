@@ -223,8 +223,8 @@ def test_cache_shared():
         # And gone with the last image that has them.
         assert d.protect('image', 'remove', ONE[1]).returncode == 0
         assert d.layers() == {x: 2 for x in TWO[2]}
-        assert d.protect('image', 'remove', TWO[1]).returncode == 0
-        assert d.layers() == {} and d.work() == []
+        r = d.protect('image', 'prune', '--all')
+        assert r.returncode == 0 and d.layers() == {} and d.work() == [], r
 
 
 def test_cache_corrupt():
@@ -244,6 +244,26 @@ def test_cache_corrupt():
         assert asked(reg) == sorted([TWO[2][0], TWO[2][2], TWO[3]]), reg.log
         assert d.image(TWO[1]) == good(provider('oci:' + TWO[0].path))
         assert os.stat(path).st_ino != inode and 'sha256:' + hashlib.sha256(open(path, 'rb').read()).hexdigest() == ONE[2][0]
+
+
+def test_cache_containerd():
+    """What this node's containerd has is not fetched, nor kept a second time; what is wrong there is, and stays there."""
+    l = own_tags(('one', ONE))
+    root = tempfile.mkdtemp(dir=WORK)
+    os.chmod(WORK, 0o755)
+    os.mkdir(root + '/io.containerd.content.v1.content')
+    os.rename(some_blobs(ONE[0], ONE[2] + [ONE[3], ONE[1]]), root + '/io.containerd.content.v1.content/blobs')
+    with Registry(l) as reg, Daemon(f'[oci]\ncontainerd-root = "{root}"\n') as d:
+        d.pull(reg, 'image:one')
+        assert [e[0] for e in reg.asked()] == ['manifests'] and d.layers() == {} and d.image(ONE[1]) == WANTED
+        d.pull(reg, 'image@' + ONE[1], '--overwrite-cache')
+        assert len(reg.asked()) == 1
+        path = root + '/io.containerd.content.v1.content/blobs/' + ONE[2][1].replace(':', '/')
+        spoil(path, 'other')
+        reg.log.clear()
+        d.pull(reg, 'image:one', '--overwrite-cache')
+        assert asked(reg) == [ONE[2][1]] and os.path.exists(path) and d.image(ONE[1]) == WANTED
+        assert d.layers() == {ONE[2][1]: 2}
 
 
 def test_cache_off():

@@ -149,20 +149,165 @@ static void bad_requests(void)
 	CU_ASSERT_EQUAL(oci_run(conf, dir, NULL, &r, &err), -ENOENT);
 }
 
+/* --- blobs ---------------------------------------------------------------------------------------------------------- */
+
+#define DIGEST "sha256:1111111111111111111111111111111111111111111111111111111111111111"
+#define OTHER "sha256:2222222222222222222222222222222222222222222222222222222222222222"
+
+/* What a worker does with the socket (descriptor 4, after the output): ask() returns the answer's status and perhaps a descriptor. */
+#define WORKER \
+	"exec python3 - \"$@\" <<'END'\nimport os, socket, struct, sys, time\n" \
+	"s = socket.socket(fileno=4)\nDIGEST, OTHER = 'sha256:' + '1' * 64, 'sha256:' + '2' * 64\n" \
+	"def send(verb, digest, size=4): s.send(struct.pack('<IIQ136s', verb, 0, size, digest.encode()))\n" \
+	"def answer():\n" \
+	"    data, fds, flags, _ = socket.recv_fds(s, 100, 8)\n" \
+	"    return (struct.unpack('<i', data)[0], fds) if data else ('over', [])\n" \
+	"def ask(verb, digest=DIGEST, size=4): send(verb, digest, size); return answer()\n"
+#define END "\nEND\n"
+
+static struct {
+	unsigned opened, made, kept, bad;
+	char digest[200];
+} blobs;
+
+static int blob_file(const char *name, int flags, int *ret_fd)
+{
+	char path[PATH_CAP];
+
+	snprintf(path, sizeof path, "%s/%s", dir, name);
+	*ret_fd = open(path, flags | O_CLOEXEC, 0600);
+	return *ret_fd < 0 ? -errno : 0;
+}
+
+static int blob_open(void *user, const char *digest, uint64_t size, int *ret_fd)
+{
+	blobs.opened++;
+	snprintf(blobs.digest, sizeof blobs.digest, "%s", digest);
+	return strcmp(digest, DIGEST) ? -ENOENT : blob_file("blob", O_RDONLY, ret_fd);
+}
+
+static int blob_new(void *user, const char *digest, uint64_t size, int *ret_fd)
+{
+	blobs.made++;
+	return strcmp(digest, OTHER) ? -ENOENT : blob_file("new", O_WRONLY | O_CREAT | O_TRUNC, ret_fd);
+}
+
+static void blob_kept(void *user, const char *digest) { blobs.kept += !strcmp(digest, OTHER); }
+static void blob_bad(void *user, const char *digest) { blobs.bad += !strcmp(digest, DIGEST); }
+
+static int run_worker(const char *reference, const char *script, struct edera_error *err)
+{
+	const char *args[] = { "pull", reference, NULL };
+	struct edera_oci_run r = { .args = args, .spool_fd = -1, .blob_open = blob_open, .blob_new = blob_new, .blob_kept = blob_kept, .blob_bad = blob_bad };
+	struct edera_call call = { .size = sizeof call, .cancel_fd = -1, .deadline_ns = (now_ms() + 30000) * 1000000 };
+	_close_ int out = open("/dev/null", O_RDWR | O_CLOEXEC);
+	char path[PATH_CAP];
+
+	snprintf(path, sizeof path, "%s/blob", dir);
+	CU_ASSERT_EQUAL(path_write_file(path, "blob", 4, 0600, NULL), 0);
+	memset(&blobs, 0, sizeof blobs);
+	r.output_fd = out;
+	return run_with(script, &call, &r, err);
+}
+
+static unsigned open_files(void)
+{
+	unsigned n = 0;
+
+	for (int fd = 0; fd < 1000; fd++)
+		n += fcntl(fd, F_GETFD) >= 0;
+	return n;
+}
+
+static void blobs_by_digest(void)
+{
+	_buf_ struct buf text = BUF_INIT;
+	unsigned before = open_files();
+	struct edera_error err;
+	char path[PATH_CAP];
+
+	CU_ASSERT_EQUAL(run_worker("reg.example/x:1", WORKER
+		"r, fds = ask(1); print(r, os.read(fds[0], 9).decode())\n"
+		"try: os.write(fds[0], b'x')\n"
+		"except OSError: print('read-only')\n"
+		"print(*ask(1, OTHER)); print(*ask(2)); r, fds = ask(2, OTHER); os.write(fds[0], b'kept')\n"
+		"print(r, *ask(3, OTHER), *ask(4), len(os.listdir('/proc/self/fd')), sys.argv[-3:])" END, &err), 0);
+	CU_ASSERT(heard("0 blob|read-only|-2 []|-2 []|0 0 [] 0 [] "));
+	CU_ASSERT(heard("['4', 'pull', 'reg.example/x:1']|"));
+	CU_ASSERT(blobs.opened == 2 && blobs.made == 2 && blobs.kept == 1 && blobs.bad == 1);
+	CU_ASSERT_EQUAL(open_files(), before);
+	snprintf(path, sizeof path, "%s/new", dir);
+	CU_ASSERT(path_read_file(path, 10, &text, NULL) == 0 && !strcmp((char *)text.data, "kept"));
+	if (err.code || !heard("read-only"))
+		printf("\n%s\n%s\n", lines.data ? (char *)lines.data : "", err.msg);
+	/* An image on this machine is what it says it is. */
+	CU_ASSERT_EQUAL(run_worker("oci:/srv/x:tag", "echo \"$*\"", &err), 0);
+	CU_ASSERT(heard("--output-fd 3 pull oci:/srv/x:tag|"));
+}
+
+/* containerd's store is asked after the plugin, and is told nothing. */
+static void blobs_of_containerd(void)
+{
+	char path[PATH_CAP];
+	struct edera_error err;
+
+	snprintf(path, sizeof path, "%s/containerd/io.containerd.content.v1.content/blobs/sha256", dir);
+	CU_ASSERT_EQUAL(path_mkdirs(path, 0755, NULL), 0);
+	strcat(path, "/2222222222222222222222222222222222222222222222222222222222222222");
+	CU_ASSERT_EQUAL(path_write_file(path, "cont", 4, 0600, NULL), 0);
+	CU_ASSERT_EQUAL(run_worker("reg.example/x:1", WORKER
+		"r, fds = ask(1); print(os.read(fds[0], 9).decode()); r, fds = ask(1, OTHER); print(os.read(fds[0], 9).decode(), *ask(4, OTHER))\n"
+		"print(*ask(1, OTHER, 5)); print(*ask(1, 'sha256:' + '3' * 64))" END, &err), 0);
+	CU_ASSERT(heard("blob|cont 0 []|-2 []|-2 []|"));
+	CU_ASSERT_EQUAL(access(path, F_OK), 0);
+}
+
+/* It loses the service, and nobody else notices. */
+static void hostile_worker(void)
+{
+	static const char *const bad[] = {
+		"s.send(b'x' * 152)", "s.send(b'')", "s.send(b'x')", "s.send(b'x' * 100000)", "send(9, DIGEST)", "send(0, DIGEST)", "send(1, '../../etc/passwd')",
+		"send(1, DIGEST.upper())", "socket.send_fds(s, [struct.pack('<IIQ136s', 1, 0, 4, DIGEST.encode())], [1, 2] * 50)",
+		/* Asks and asks, and reads no answer. */
+		"s.setblocking(False)\nwhile True:\n    try: send(1, OTHER)\n    except BlockingIOError: time.sleep(0.001)\n    except OSError: break\n"
+		"s.setblocking(True)\ntry:\n    while answer()[0] != 'over': pass\nexcept OSError: pass",
+	};
+	unsigned before = open_files();
+
+	for (size_t i = 0; i < ARRAY_SIZE(bad); i++) {
+		int64_t start = now_ms();
+		struct edera_error err;
+		char script[3500];
+
+		snprintf(script, sizeof script, WORKER "%s\nsys.stdout.flush()\n"
+			 "try: print(*ask(1))\nexcept OSError: print('gone')\nprint('and on')" END, bad[i]);
+		CU_ASSERT_EQUAL(run_worker("reg.example/x:1", script, &err), 0);
+		CU_ASSERT(heard("and on|"));
+		CU_ASSERT(heard("gone|") || heard("over []|"));
+		CU_ASSERT_EQUAL(open_files(), before);
+		CU_ASSERT(now_ms() - start < 20000);
+		if (!heard("and on|") || (!heard("gone|") && !heard("over []|")))
+			printf("\n%s: %s\n%s\n", bad[i], lines.data ? (char *)lines.data : "", err.msg);
+	}
+}
+
 int main(void)
 {
 	static CU_TestInfo tests[] = {
 		{ "what it is given", what_it_is_given }, { "errors", errors }, { "hostile output", hostile_output }, { "deadlines", deadlines },
-		{ "bad requests", bad_requests }, CU_TEST_INFO_NULL,
+		{ "bad requests", bad_requests }, { "blobs by digest", blobs_by_digest }, { "blobs of containerd", blobs_of_containerd },
+		{ "hostile worker", hostile_worker }, CU_TEST_INFO_NULL,
 	};
 	CU_SuiteInfo suites[] = { { "running the provider", NULL, NULL, NULL, NULL, tests }, CU_SUITE_INFO_NULL };
+	char text[1000];
 	unsigned failed;
 
 	/* The provider's user need not exist where this is built; who is not root runs it as himself. */
 	if (!mkdtemp(dir) || (geteuid() == 0 && (chown(dir, 65534, 65534) || setresuid(65534, 65534, 65534))))
 		return 99;
-	if (conf_load_text("[oci]\ninsecure-registries = [\"127.0.0.1:5000\"]\nca-file = \"/etc/ca.pem\"\nmax-image-mb = 1\nmax-image-entries = 77\n"
-			   "pull-timeout-seconds = 9\n", true, NULL, 0, &conf, NULL) || CU_initialize_registry() || CU_register_suites(suites))
+	snprintf(text, sizeof text, "[oci]\ninsecure-registries = [\"127.0.0.1:5000\"]\nca-file = \"/etc/ca.pem\"\nmax-image-mb = 1\nmax-image-entries = 77\n"
+		 "pull-timeout-seconds = 9\ncontainerd-root = \"%s/containerd\"\n", dir);
+	if (conf_load_text(text, true, NULL, 0, &conf, NULL) || CU_initialize_registry() || CU_register_suites(suites))
 		return 99;
 	CU_basic_set_mode(CU_BRM_VERBOSE);
 	CU_basic_run_tests();
