@@ -162,6 +162,11 @@ def push(tag, name):
     run('skopeo', 'copy', '--quiet', '--all', '--dest-tls-verify=false', f'oci:{WORK}/layout:{tag}', f'docker://{registry.host}/t/{name}:1')
 
 
+def layers_of(image):
+    with open(f'{WORK}/layout/blobs/sha256/{image["digest"][7:]}') as f:
+        return [l['digest'] for l in json.load(f)['layers']]
+
+
 def make():
     layout = Layout(WORK + '/layout')
     layers = [dir('a') + file('a/base', NOISE), file('a/second', 'two') + file('a/gone', 'x'), file('a/third', '3') + whiteout('a/gone')]
@@ -172,8 +177,7 @@ def make():
     layout.tag(index, 'two')
     for tag in ('one', 'two'):
         push(tag, tag)
-    manifest = json.load(open(f'{layout.path}/blobs/sha256/{one["digest"][7:]}'))
-    return one['digest'], [l['digest'] for l in manifest['layers']], index['digest'], platforms
+    return one['digest'], layers_of(one), platforms, layers_of(platforms[0])[0]
 
 
 def ctr_pull(tag, *options, namespace='k8s.io'):
@@ -283,7 +287,7 @@ def case_two_platforms():
     """Of an index containerd keeps what is for this machine."""
     forget()
     ctr_pull('two')
-    assert not os.path.exists(content(platforms[0]['digest']))
+    assert not os.path.exists(content(other_layer))
     registry.stop()
     assert pull('containerd:' + TWO, WANT_TWO) == platforms[1]['digest']
     registry.start()
@@ -323,7 +327,7 @@ failed = 0
 try:
     registry = Registry()
     run(RIGS + 'containerd', 'start', CONTAINERD)
-    one, layers, index, platforms = make()
+    one, layers, platforms, other_layer = make()
     ONE, TWO = f'{registry.host}/t/one:1', f'{registry.host}/t/two:1'
     OCI = f'insecure-registries = ["{registry.host}"]\ncontainerd-address = "{CONTAINERD}/socket"\n'
     IN_USE = f'containerd-root = "{CONTAINERD}/root"\n'

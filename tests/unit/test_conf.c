@@ -211,6 +211,11 @@ static void toml_errors(void)
 	fails("e.toml", "[oci]\ninsecure-registries = [1]\n",
 	      ":2: oci.insecure-registries: expected a list of strings, found a list of something else than plain strings");
 	fails("e.toml", "[oci]\nca-file = \"rel/path\"\n", ":2: oci.ca-file = \"rel/path\": expected an absolute path");
+	fails("e.toml", "[oci]\ncontainerd-root = \"var\"\n", ":2: oci.containerd-root = \"var\": expected an absolute path");
+	fails("e.toml", "[oci]\ncontainerd-namespaces = [\"k8s.io\", \"a/b\"]\n",
+	      ":2: oci.containerd-namespaces = \"a/b\": expected a namespace of containerd, as in k8s.io: up to 76 letters, digits, '.', '_' and '-'");
+	fails("e.toml", "[zone.kernel-variants]\nnv = \"containerd:oci:/x\"\n", ":2: zone.kernel-variants.nv = \"containerd:oci:/x\": expected an OCI image reference: "
+	      "'oci:/x' is not an image reference: 'oci:' is not a registry's host name");
 	fails("e.toml", "[oci]\nca-file = \"/a\\u0000b\"\n", ":2: oci.ca-file: expected a string, found a string with a NUL character");
 	fails("e.toml", "[daemon]\nlog-level = \"loud\"\n", ":2: daemon.log-level = \"loud\": expected one of error, warning, info, debug");
 	fails("e.toml", "[daemon]\nlisten = [\"tcp://0.0.0.0:1\"]\n",

@@ -313,6 +313,16 @@ static int ask_raw(struct raw what, struct edera_error *err)
 	return r;
 }
 
+static unsigned open_descriptors(void)
+{
+	_closedir_ DIR *d = opendir("/proc/self/fd");
+	unsigned n = 0;
+
+	while (d && readdir(d))
+		n++;
+	return n;
+}
+
 static void no_grpc(void)
 {
 	static const char http[] = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok", zeros[4096];
@@ -337,7 +347,7 @@ int main(void)
 	};
 	CU_SuiteInfo suites[] = { { "containerd", NULL, NULL, NULL, NULL, tests }, CU_SUITE_INFO_NULL };
 	char text[500];
-	unsigned failed;
+	unsigned failed, descriptors;
 
 	if (!mkdtemp(dir))
 		return 99;
@@ -346,8 +356,15 @@ int main(void)
 	if (conf_load_text(text, true, NULL, 0, &conf, NULL) || CU_initialize_registry() || CU_register_suites(suites))
 		return 99;
 	CU_basic_set_mode(CU_BRM_VERBOSE);
+	uv_loop_init(&s.loop); /* libuv keeps two descriptors for good */
+	uv_loop_close(&s.loop);
+	descriptors = open_descriptors();
 	CU_basic_run_tests();
 	failed = CU_get_number_of_failures();
+	if (open_descriptors() != descriptors) {
+		printf("%u descriptors became %u\n", descriptors, open_descriptors());
+		failed++;
+	}
 	CU_cleanup_registry();
 	conf_unref(conf);
 	path_remove_tree(dir, NULL);
