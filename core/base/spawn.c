@@ -24,7 +24,7 @@ static const char *const minimal_env[] = { "PATH=/usr/sbin:/usr/bin:/sbin:/bin",
 static void child(const struct edera_spawn *s, const int *fds, size_t n, int report)
 {
 	struct sigaction dfl = { .sa_handler = SIG_DFL };
-	int high[MAX_FDS];
+	int high[MAX_FDS], up;
 	sigset_t none;
 	int e;
 
@@ -34,9 +34,10 @@ static void child(const struct edera_spawn *s, const int *fds, size_t n, int rep
 	sigprocmask(SIG_SETMASK, &none, NULL);
 	setpgid(0, 0);
 	/* First out of the way of 0..n, then into place. */
-	report = fcntl(report, F_DUPFD_CLOEXEC, MAX_FDS);
-	if (report < 0)
-		_exit(127);
+	up = fcntl(report, F_DUPFD_CLOEXEC, MAX_FDS);
+	if (up < 0) /* EINVAL when the limit is below that */
+		goto fail;
+	report = up;
 	for (size_t i = 0; i < n; i++) {
 		int from = fds[i] >= 0 ? fds[i] : open("/dev/null", O_RDWR);
 
