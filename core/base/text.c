@@ -126,6 +126,19 @@ void text_size(struct buf *b, uint64_t bytes)
 	buf_printf(b, u && v < 99.95 ? "%.1f %s" : "%.0f %s", v, units[u]);
 }
 
+void text_flatten(char *s)
+{
+	while (*s) {
+		uint32_t c = (unsigned char)*s;
+		size_t n = text_decode(s, &c);
+
+		/* A lone byte of these is a control to terminals that know no UTF-8. */
+		if (text_harmful(c))
+			memset(s, ' ', n ? n : 1);
+		s += n ? n : 1;
+	}
+}
+
 bool text_valid_digest(const char *s)
 {
 	size_t hex = text_starts(s, "sha256:") ? 64 : text_starts(s, "sha512:") ? 128 : 0;

@@ -20,6 +20,8 @@ bool text_harmful(uint32_t character);
 void text_escape(struct buf *, const char *s);
 size_t text_width(const char *s); /* columns on a terminal, as far as the locale knows */
 void text_size(struct buf *, uint64_t bytes); /* "12.3 MiB" */
+/* Whatever would move a cursor, begin a line or turn writing around becomes spaces. */
+void text_flatten(char *s);
 bool text_valid_digest(const char *s); /* sha256:<64 lower hex> or sha512:<128 lower hex> */
 /* What zones and workloads may be called: [A-Za-z0-9][A-Za-z0-9._-]{0,252} */
 bool text_valid_name(const char *s);
