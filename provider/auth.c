@@ -59,6 +59,8 @@ static size_t key_fit(const char *key, const char *host, const char *path)
 	if (!slash || !slash[1] || !strcmp(slash, "/v1/") || !strcmp(slash, "/v2/"))
 		return 1;
 	n = strlen(slash + 1);
+	if (slash[n] == '/') /* "host/path/" */
+		n--;
 	if (strncmp(path, slash + 1, n) || (path[n] && path[n] != '/'))
 		return 0;
 	return 1 + n;

@@ -37,6 +37,21 @@ static void output_discard(struct output *o)
 		close(o->dir_fd);
 }
 
+/* Found out before anything is fetched. */
+static int check_place(const char *path, struct edera_error *err)
+{
+	size_t n = strlen(path);
+	struct stat st;
+
+	if (n == 0 || path[n - 1] == '/')
+		return err_set(err, -EINVAL, "'%s' is no name of a file that --output could be", path);
+	if (stat(path, &st) < 0)
+		return errno == ENOENT ? 0 : err_errno(err, -errno, "cannot put the image at '%s'", path);
+	if (!S_ISREG(st.st_mode))
+		return err_set(err, -EEXIST, "'%s' is there and is no regular file, so it is not replaced", path);
+	return 0;
+}
+
 static int open_directory(struct output *o, struct edera_error *err)
 {
 	struct stat st;
@@ -74,11 +89,14 @@ static int output_open(struct output *o, const struct options *options, struct e
 		return err_errno(err, -errno, "cannot open the directory '%s'", o->dir);
 	if (options->format == FORMAT_DIRECTORY)
 		return open_directory(o, err);
+	r = check_place(o->path, err);
+	if (r)
+		return r;
 	o->fd = open(o->dir, O_TMPFILE | O_RDWR | O_CLOEXEC, 0666);
 	if (o->fd >= 0)
 		return 0;
 	/* Not every file system has files without names. */
-	r = path_format(o->temporary, err, "%s.XXXXXX", o->path);
+	r = path_format(o->temporary, err, "%s/.protect.XXXXXX", o->dir);
 	if (r)
 		return r;
 	o->fd = mkostemp(o->temporary, O_CLOEXEC);
@@ -105,7 +123,7 @@ static int output_publish(struct output *o, struct edera_error *err)
 		for (unsigned i = 0; i < 100; i++) {
 			char name[PATH_CAP];
 
-			if (path_format(name, err, "%s.%d.%u", o->path, (int)getpid(), i))
+			if (path_format(name, err, "%s/.protect.%d.%u", o->dir, (int)getpid(), i))
 				return err ? err->code : -ENAMETOOLONG;
 			if (linkat(AT_FDCWD, self, AT_FDCWD, name, AT_SYMLINK_FOLLOW) == 0) {
 				strcpy(o->temporary, name);

@@ -104,7 +104,7 @@ static int ask_helper(const char *name, const char *server, struct buf *out, str
 		return err_set(err, -ENOENT, "the credential helper '%s' is configured, but is not there", file);
 	if (pipe2(in, O_CLOEXEC) < 0 || pipe2(back, O_CLOEXEC) < 0)
 		return err_errno(err, -errno, "cannot ask the credential helper '%s'", file);
-	struct edera_spawn s = { .size = sizeof s, .argv = argv, .envp = (const char *const *)environ, .fds = (int[]){ in[0], back[1] }, .n_fds = 2 };
+	struct edera_spawn s = { .size = sizeof s, .argv = argv, .envp = (const char *const *)environ, .fds = (int[]){ in[0], back[1], -1 }, .n_fds = 3 };
 
 	r = spawn(&s, &pidfd, &pid, err);
 	close(in[0]);
@@ -113,12 +113,17 @@ static int ask_helper(const char *name, const char *server, struct buf *out, str
 		(void)!write(in[1], server, strlen(server));
 		close(in[1]);
 		drain(back[0], out, call.deadline_ns);
+		close(back[0]);
 		r = spawn_wait(pidfd, pid, &call, &status, err);
 	} else {
 		close(in[1]);
+		close(back[0]);
 	}
-	close(back[0]);
-	if (!r && status != 0) /* it knows nothing of this registry: anonymous then */
+	if (r)
+		return err_wrap(err, "the credential helper '%s'", file);
+	if (out->len > HELPER_MAX)
+		return err_set(err, -E2BIG, "the credential helper '%s' says more than %u bytes", file, HELPER_MAX);
+	if (status != 0) /* it knows nothing of this registry: anonymous then */
 		buf_clear(out);
 	return r;
 }
@@ -135,7 +140,7 @@ static int helper_entry(const char *helper, const char *server, json_object **re
 		return r;
 	r = json_read(out.data, out.len, &o, err);
 	if (r)
-		return err_wrap(err, "the answer of the credential helper '%s'", helper);
+		return err_wrap(err, "the answer of the credential helper 'docker-credential-%s'", helper);
 	user = json_text(o, "Username");
 	secret = json_text(o, "Secret");
 	if (!user || !secret)

@@ -15,12 +15,22 @@
 /* Used by the daemon with descriptors, it is the worker at once; by hand it is the front of one. */
 static bool is_worker(const struct options *o) { return o->worker || o->output_fd >= 0 || (o->verb != VERB_PULL && (o->auth_fd >= 0 || o->content_fd >= 0)); }
 
+/* No file of ours may come to stand where output goes. Writing there fails as it would if it were closed. */
+static void occupy_standard_descriptors(void)
+{
+	for (int fd = 0; fd <= STDERR_FILENO; fd++)
+		if (fcntl(fd, F_GETFD) < 0)
+			(void)!open("/dev/null", O_RDONLY);
+}
+
 int main(int argc, char **argv)
 {
 	struct edera_error err = EDERA_ERROR_INIT;
 	struct options o;
-	int r = options_parse(argc, argv, &o, &err);
+	int r;
 
+	occupy_standard_descriptors();
+	r = options_parse(argc, argv, &o, &err);
 	if (r == 1)
 		return 0;
 	if (r) {

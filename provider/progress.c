@@ -23,15 +23,14 @@ static const char *const layer_names[] = {
 	[FETCH_WAITING] = "waiting", [FETCH_RUNNING] = "downloading", [FETCH_DONE] = "downloaded", [FETCH_UNPACKING] = "extracting", [FETCH_UNPACKED] = "extracted",
 };
 
-void progress_line(json_object *o)
+int progress_line(json_object *o)
 {
 	_buf_ struct buf b = BUF_INIT;
 
 	buf_puts(&b, json_object_to_json_string_ext(o, JSON_C_TO_STRING_PLAIN | JSON_C_TO_STRING_NOSLASHESCAPE));
 	buf_puts(&b, "\n");
 	json_object_put(o);
-	if (!b.failed)
-		(void)!io_write_all(STDOUT_FILENO, b.data, b.len);
+	return b.failed ? -ENOMEM : io_write_all(STDOUT_FILENO, b.data, b.len);
 }
 
 static int phase_of(const struct fetch *f)
@@ -104,6 +103,7 @@ static void show_bars(struct progress *p)
 		(void)!io_write_all(STDERR_FILENO, out.data, out.len);
 }
 
+/* Where nobody looks, standard error is for the one sentence that says what failed. */
 static void show(struct progress *p)
 {
 	bool changed = p->phase != p->shown;
@@ -113,7 +113,7 @@ static void show(struct progress *p)
 		show_json(p);
 	else if (p->kind == PROGRESS_AUTO && p->terminal)
 		show_bars(p);
-	else if (p->kind == PROGRESS_AUTO && changed && phase_sentences[p->phase][0])
+	else if (p->kind == PROGRESS_AUTO && changed && phase_sentences[p->phase][0] && isatty(STDERR_FILENO))
 		fprintf(stderr, "%s\n", phase_sentences[p->phase]);
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Progress of a pull, for programs (JSON lines on standard output) and people (bars on a terminal, a line a phase elsewhere),
+/* Progress of a pull, for programs (JSON lines on standard output) and people (bars on a terminal),
  * reported by a thread of its own about ten times a second. */
 #ifndef PROVIDER_PROGRESS_H
 #define PROVIDER_PROGRESS_H
@@ -34,6 +34,6 @@ void progress_phase(struct progress *, enum phase);
 void progress_layers(struct progress *, struct fetch *layers, uint32_t n);
 void progress_stop(struct progress *);
 /* One JSON line on standard output, whole. Takes ownership. */
-void progress_line(json_object *);
+int progress_line(json_object *);
 
 #endif

@@ -118,10 +118,26 @@ static json_object *strings_of(json_object *from)
 	return to;
 }
 
+/* For people: one line each, and nothing in it that a terminal would obey. */
 static void print_strings(const char *title, json_object *o)
 {
 	json_object_object_foreach(o, key, value)
-		printf("%s %s=%s\n", title, key, json_object_get_string(value));
+	{
+		_free_ char *line = NULL;
+
+		if (asprintf(&line, "%s %s=%s", title, key, json_object_get_string(value)) < 0)
+			continue;
+		text_flatten(line);
+		puts(line);
+	}
+}
+
+static int check_printed(int e, struct edera_error *err)
+{
+	errno = 0;
+	if (!e && (fflush(stdout) || ferror(stdout)))
+		e = errno ? -errno : -EIO;
+	return e ? err_errno(err, e, "cannot write to the standard output") : 0;
 }
 
 static int do_inspect(const struct options *o)
@@ -150,7 +166,7 @@ static int do_inspect(const struct options *o)
 		json_object_object_add(line, "labels", labels);
 		json_object_object_add(line, "size", json_object_new_int64((int64_t)size));
 		if (o->progress == PROGRESS_JSON) {
-			progress_line(line);
+			r = progress_line(line);
 		} else {
 			printf("reference %s\ndigest %s\n", json_text(line, "reference"), image.digest);
 			if (image.source_digest[0])
@@ -160,6 +176,7 @@ static int do_inspect(const struct options *o)
 			print_strings("label", labels);
 			json_object_put(line);
 		}
+		r = check_printed(r, &err);
 	}
 	image_free(&image);
 	return r ? report_error(o, &err) : 0;
@@ -192,10 +209,11 @@ static int do_tags(const struct options *o)
 
 		json_object_object_add(line, "type", json_object_new_string("tags"));
 		json_object_object_add(line, "tags", json_object_get(tags));
-		progress_line(line);
+		r = check_printed(progress_line(line), &err);
 	} else if (!r) {
 		for (size_t i = 0; i < json_object_array_length(tags); i++)
 			puts(json_object_get_string(json_object_array_get_idx(tags, i)));
+		r = check_printed(0, &err);
 	}
 	json_object_put(tags);
 	return r ? report_error(o, &err) : 0;
