@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* HTTP requests on one libcurl multi handle, used by one thread. Everything is bounded: time without progress, redirects,
- * header and body bytes. Credentials are dropped by libcurl when a redirect leaves the host, and never appear in a URL. */
+ * header and body bytes. Redirects are followed here: credentials stay with the origin they are for, and never appear in a URL. */
 #ifndef PROVIDER_HTTP_H
 #define PROVIDER_HTTP_H
 
@@ -11,7 +11,10 @@
 
 #define HTTP_STALL_SECONDS 20      /* a request that moves less than a trickle for so long has failed */
 #define HTTP_CONNECT_SECONDS 10
+#define HTTP_BRIEF_SECONDS 3
 #define HTTP_REDIRECTS_MAX 10
+#define HTTP_WHOLE_SECONDS 60      /* for an answer that is kept whole, and for the redirects before one that is not */
+#define HTTP_PAGE_MAX (64u << 10)  /* of a body that nobody wants: a redirect's, the rest of an error page */
 #define HTTP_HEADERS_MAX (64u << 10)
 
 struct http_options {
@@ -37,6 +40,8 @@ struct http_request {
 	uint64_t range;                /* first byte wanted, 0 = all */
 	size_t max_body;               /* for bodies kept here */
 	bool plain;                    /* http:// is allowed, also after redirects */
+	bool unverified;               /* any certificate will do, at this origin */
+	bool brief;                    /* to find out whether anybody is there: a short time to connect */
 	/* Streamed bodies of 200 and 206 go here: 0 taken, -EAGAIN wait (then http_resume), else the request fails. */
 	int (*data)(void *user, const uint8_t *data, size_t n);
 	void *user;
@@ -46,7 +51,8 @@ struct http_request {
 	char message[256];             /* then: why */
 	long status;
 	struct buf body;
-	char content_type[128], link[2048], content_range[96], retry_after[64];
+	bool away;                     /* it came from another origin than url's, after a redirect */
+	char content_type[128], content_encoding[32], link[2048], content_range[96], retry_after[64];
 	struct buf challenges;         /* values of WWW-Authenticate, one a line */
 	/* Inside. */
 	CURL *easy;
@@ -54,10 +60,18 @@ struct http_request {
 	struct http_request *next;
 	struct http *http;
 	bool paused;
-	bool told;                     /* `data` gave the error */
-	size_t header_bytes;
+	bool told;                     /* the verdict is our own: what libcurl says counts no more */
+	bool in_body;
+	bool enough;                   /* of the body; the answer counts as complete */
+	size_t header_bytes, page_bytes;
+	char *at;                      /* where redirects have led, or NULL */
+	struct buf location;
+	unsigned hops;
+	double began;
 	char error_text[CURL_ERROR_SIZE];
 };
+
+double now_seconds(void); /* of the monotonic clock */
 
 int http_init(struct http *, const struct http_options *, struct edera_error *);
 void http_free(struct http *);

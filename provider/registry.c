@@ -12,21 +12,9 @@
 #include <strings.h>
 #include <time.h>
 
-#define TAGS_BODY_MAX (4u << 20)
-#define TAG_PAGES_MAX 200
-#define TAGS_MAX 100000
-
 static const char accept_manifests[] =
 	"application/vnd.oci.image.manifest.v1+json, application/vnd.oci.image.index.v1+json, "
 	"application/vnd.docker.distribution.manifest.v2+json, application/vnd.docker.distribution.manifest.list.v2+json, */*";
-
-double now_seconds(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (double)ts.tv_sec + (double)ts.tv_nsec / 1e9;
-}
 
 double retry_delay(unsigned try, const char *retry_after)
 {
@@ -39,9 +27,20 @@ double retry_delay(unsigned try, const char *retry_after)
 
 bool status_is_temporary(long s) { return s == 408 || s == 425 || s == 429 || (s >= 500 && s != 501 && s != 505); }
 
-int registry_status_error(const struct http_request *q, const char *what, struct edera_error *err)
+static const char *reason(long status)
+{
+	switch (status) {
+	case 404: return ", it does not exist";
+	case 407: return ", the proxy wants authentication";
+	case 429: return ", too many requests";
+	default: return "";
+	}
+}
+
+int registry_status_error(const struct registry *r, const struct http_request *q, const char *what, struct edera_error *err)
 {
 	_json_ json_object *o = NULL;
+	_free_ char *said = NULL;
 	json_object *errors, *first;
 	const char *detail = NULL;
 	int code = q->status == 404 ? -ENOENT : q->status == 401 || q->status == 403 ? -EACCES : q->status == 429 ? -EBUSY : -EPROTO;
@@ -53,16 +52,30 @@ int registry_status_error(const struct http_request *q, const char *what, struct
 		if (first && (!detail || !*detail))
 			detail = json_text(first, "code");
 	}
-	return err_set(err, code, "%s: the registry answered with status %ld%s%.150s", what, q->status,
-		       detail ? ", " : q->status == 404 ? ", it does not exist" : q->status == 429 ? ", too many requests" : "", detail ? detail : "");
+	said = detail ? strdup(detail) : NULL;
+	if (said)
+		registry_conceal(r, said);
+	return err_set(err, code, "%s: the %s answered with status %ld%s%.150s", what, q->away ? "host the registry leads to" : "registry", q->status,
+		       said ? ", " : reason(q->status), said ? said : "");
 }
 
-int registry_url(const struct registry *r, const struct endpoint *e, const char *kind, const char *what, char ret[URL_MAX], struct edera_error *err)
+int registry_path(const struct registry *r, const struct endpoint *e, const char *kind, const char *what, char ret[URL_MAX], struct edera_error *err)
 {
-	int n = snprintf(ret, URL_MAX, "%s://%s/v2/%s/%s/%s%s%s", e->plain ? "http" : "https", e->host, r->ref.image.repository, kind, what,
-			 e->mirror ? "?ns=" : "", e->mirror ? r->ref.image.registry : "");
+	int n = snprintf(ret, URL_MAX, "/v2/%s/%s/%s%s%s", r->ref.image.repository, kind, what, e->mirror ? "?ns=" : "", e->mirror ? r->ref.image.registry : "");
 
 	return n < URL_MAX ? 0 : err_set(err, -ENAMETOOLONG, "the address of '%.100s' is too long", what);
+}
+
+int registry_address(struct endpoint *e, const char *path, struct http_request *q, char url[URL_MAX], struct edera_error *err)
+{
+	int n = snprintf(url, URL_MAX, "%s://%s%s", e->plain ? "http" : "https", e->host, path);
+
+	q->url = url;
+	q->authorization = e->authorization;
+	q->plain = e->plain;
+	q->unverified = e->unverified && !e->plain;
+	q->brief = e->scheme == SCHEME_TRYING_TLS;
+	return n < URL_MAX ? 0 : err_set(err, -ENAMETOOLONG, "the address of '%.100s' is too long", path);
 }
 
 static int pause_for(struct registry *r, double seconds, struct edera_error *err)
@@ -75,22 +88,50 @@ static int pause_for(struct registry *r, double seconds, struct edera_error *err
 	return rc;
 }
 
-int registry_request(struct registry *r, struct endpoint *e, struct http_request *q, unsigned tries, const char *what, struct edera_error *err)
+/* After the first answers of an endpoint that may speak http: true to ask once more, with the other scheme. */
+static bool other_scheme(struct endpoint *e, const struct http_request *q)
+{
+	bool answered = q->status != 0, odd = answered ? q->status == 400 : q->error == -ECONNRESET || q->error == -EPROTO;
+
+	if (e->scheme == SCHEME_OPEN && e->plain && odd && !q->hops) {
+		e->scheme = SCHEME_TRYING_TLS;
+		e->plain = false;
+		return true;
+	}
+	if (e->scheme == SCHEME_TRYING_TLS && !answered && q->error != -EPERM) {
+		e->scheme = SCHEME_SETTLED;
+		e->plain = true;
+		return true;
+	}
+	if (answered || e->scheme == SCHEME_TRYING_TLS)
+		e->scheme = SCHEME_SETTLED;
+	return false;
+}
+
+int registry_request(struct registry *r, struct endpoint *e, const char *path, struct http_request *q, unsigned tries, const char *what, struct edera_error *err)
 {
 	unsigned stalls = 0, refused = 0;
+	double paused = 0;
+	char url[URL_MAX];
 
 	for (unsigned try = 1;; try++) {
 		int rc = registry_refresh(r, e, err);
 
-		q->authorization = e->authorization;
-		q->plain = e->plain;
+		if (!rc)
+			rc = registry_address(e, path, q, url, err);
 		if (!rc)
 			rc = http_run(&r->http, q, err);
+		q->url = q->authorization = NULL;
 		if (rc)
 			return rc;
+		if (other_scheme(e, q)) {
+			http_request_reset(q);
+			try--;
+			continue;
+		}
 		if (!q->error && q->status == 200)
 			return 0;
-		if (!q->error && q->status == 401 && refused++ < 2) {
+		if (!q->error && q->status == 401 && !q->away && refused++ < 2) {
 			rc = registry_authenticate(r, e, (char *)q->challenges.data, q->challenges.len, err);
 			if (rc)
 				return err_wrap(err, "%s", what);
@@ -100,22 +141,22 @@ int registry_request(struct registry *r, struct endpoint *e, struct http_request
 		if (q->error == -ETIMEDOUT)
 			stalls++;
 		bool temporary = q->error ? !q->told && q->error != -EPERM && q->error != -EPROTO : status_is_temporary(q->status);
-
 		bool unreachable = q->error == -ECONNREFUSED || q->error == -EHOSTUNREACH;
+		double delay = retry_delay(try, q->retry_after);
 
-		if (!temporary || try >= (unreachable && tries > TRIES_UNREACHABLE ? TRIES_UNREACHABLE : tries) || stalls >= STALLS_MAX)
-			return q->error ? err_set(err, q->error, "%s: %s", what, q->message) : registry_status_error(q, what, err);
-		rc = pause_for(r, retry_delay(try, q->retry_after), err);
+		if (!temporary || try >= (unreachable && tries > TRIES_UNREACHABLE ? TRIES_UNREACHABLE : tries) || stalls >= STALLS_MAX || paused + delay > PAUSES_MAX)
+			return q->error ? err_set(err, q->error, "%s: %s", what, q->message) : registry_status_error(r, q, what, err);
+		paused += delay;
+		rc = pause_for(r, delay, err);
 		if (rc)
 			return rc;
 		http_request_reset(q);
 	}
 }
 
-/* The same thing from each endpoint in turn, the one that answered last first. */
-static int get(struct registry *r, const char *kind, const char *what, const char *accept, size_t max, struct http_request *q, struct edera_error *err)
+int registry_get(struct registry *r, const char *kind, const char *what, const char *accept, size_t max, struct http_request *q, struct edera_error *err)
 {
-	char url[URL_MAX], name[700];
+	char path[URL_MAX], name[700];
 	int rc = -ENOENT;
 
 	for (unsigned i = r->good; i < r->n_endpoints; i++) {
@@ -124,18 +165,25 @@ static int get(struct registry *r, const char *kind, const char *what, const cha
 
 		snprintf(name, sizeof name, "%s/%s, %s %.150s", e->host, r->ref.image.repository, kind, what);
 		http_request_reset(q);
-		rc = registry_url(r, e, kind, what, url, err);
+		rc = registry_path(r, e, kind, what, path, err);
 		if (rc)
 			return rc;
-		*q = (struct http_request){ .url = url, .accept = accept, .max_body = max };
-		rc = registry_request(r, e, q, last ? TRIES_MAX : 1, name, err);
+		*q = (struct http_request){ .accept = accept, .max_body = max };
+		rc = registry_request(r, e, path, q, last ? TRIES_MAX : 1, name, err);
 		if (!rc || rc == -ECANCELED) {
 			r->good = i;
 			break;
 		}
 	}
-	q->url = q->authorization = NULL;
 	return rc;
+}
+
+void registry_explain(const struct http_request *q, struct edera_error *err)
+{
+	if (q->content_encoding[0] && strcasecmp(q->content_encoding, "identity"))
+		err_wrap(err, "the registry sent it encoded as '%s'", q->content_encoding);
+	else if (text_starts(q->content_type, "text/"))
+		err_wrap(err, "the registry sent '%s'", q->content_type);
 }
 
 static int verified(const void *data, size_t n, const char *digest, struct edera_error *err)
@@ -148,6 +196,13 @@ static int verified(const void *data, size_t n, const char *digest, struct edera
 	return r;
 }
 
+static int concealed(const struct source *s, int rc, struct edera_error *err)
+{
+	if (rc && err)
+		registry_conceal((const struct registry *)s, err->msg);
+	return rc;
+}
+
 static int registry_manifest(struct source *s, const char *digest, struct buf *ret, char ret_digest[DIGEST_MAX], struct edera_error *err)
 {
 	struct registry *r = (struct registry *)s;
@@ -158,13 +213,16 @@ static int registry_manifest(struct source *s, const char *digest, struct buf *r
 		strcpy(ret_digest, want);
 		return 0;
 	}
-	int rc = get(r, "manifests", want[0] ? want : r->ref.image.tag, accept_manifests, MANIFEST_MAX, &q, err);
+	int rc = registry_get(r, "manifests", want[0] ? want : r->ref.image.tag, accept_manifests, MANIFEST_MAX, &q, err);
 
 	if (!rc && want[0]) {
 		rc = verified(q.body.data, q.body.len, want, err);
-		if (rc && q.content_type[0] && text_starts(q.content_type, "text/"))
-			err_wrap(err, "the registry sent '%s'", q.content_type);
+		if (rc)
+			registry_explain(&q, err);
 		strcpy(ret_digest, want);
+	} else if (!rc && (!q.body.len || !strchr("{[ \t\r\n", q.body.data[0]))) {
+		rc = err_set(err, -EBADMSG, "the manifest of %s/%s:%s is not JSON", r->ref.image.registry, r->ref.image.repository, want);
+		registry_explain(&q, err);
 	} else if (!rc) {
 		rc = digest_of(q.body.data, q.body.len, "sha256:", ret_digest, err);
 	}
@@ -173,7 +231,7 @@ static int registry_manifest(struct source *s, const char *digest, struct buf *r
 		q.body = (struct buf)BUF_INIT;
 	}
 	http_request_reset(&q);
-	return rc;
+	return concealed(s, rc, err);
 }
 
 static int registry_blob(struct source *s, const struct descriptor *d, struct buf *ret, struct edera_error *err)
@@ -183,87 +241,25 @@ static int registry_blob(struct source *s, const struct descriptor *d, struct bu
 
 	if (!local_blob(&r->local, d->digest, d->size, d->size, ret))
 		return 0;
-	int rc = get(r, "blobs", d->digest, NULL, d->size, &q, err);
+	int rc = registry_get(r, "blobs", d->digest, NULL, d->size, &q, err);
 
 	if (!rc)
 		rc = verified(q.body.data, q.body.len, d->digest, err);
+	if (rc == -EBADMSG)
+		registry_explain(&q, err);
 	if (!rc) {
 		*ret = q.body;
 		q.body = (struct buf)BUF_INIT;
 	}
 	http_request_reset(&q);
-	return rc;
+	return concealed(s, rc, err);
 }
 
-/* A link is followed only within the registry it came from. */
-static int join_url(const struct registry *r, const struct endpoint *e, const char *link, char ret[URL_MAX], struct edera_error *err)
+static int fetch(struct source *s, struct fetch **list, uint32_t n, struct edera_error *err) { return concealed(s, registry_fetch(s, list, n, err), err); }
+
+static int tags(struct source *s, int (*tag)(void *, const char *), void *user, struct edera_error *err)
 {
-	char base[400];
-	int n;
-
-	snprintf(base, sizeof base, "%s://%s/", e->plain ? "http" : "https", e->host);
-	if (link[0] == '/' && link[1] != '/')
-		n = snprintf(ret, URL_MAX, "%s%s", base, link + 1);
-	else if (text_starts(link, base))
-		n = snprintf(ret, URL_MAX, "%s", link);
-	else if (link[0] == '?')
-		n = snprintf(ret, URL_MAX, "%sv2/%s/tags/list%s", base, r->ref.image.repository, link);
-	else
-		return err_set(err, -EPROTO, "the registry %s continues its list of tags at another place: '%.100s'", e->host, link);
-	return n < URL_MAX ? 0 : err_set(err, -ENAMETOOLONG, "the address of a list of tags is too long");
-}
-
-static int read_tags(const struct buf *body, int (*tag)(void *, const char *), void *user, unsigned *total, struct edera_error *err)
-{
-	_json_ json_object *o = NULL;
-	json_object *tags;
-	int rc = json_read(body->data, body->len, &o, err);
-
-	if (rc)
-		return err_wrap(err, "the list of tags");
-	tags = json_member(o, "tags", json_type_array);
-	for (size_t i = 0; tags && i < json_object_array_length(tags); i++) {
-		json_object *t = json_object_array_get_idx(tags, i);
-		const char *s = json_object_is_type(t, json_type_string) ? json_object_get_string(t) : "";
-
-		if (!*s || *s == '.' || *s == '-' || strlen(s) > ORIGIN_TAG_MAX || strspn(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-") != strlen(s))
-			continue;
-		if (++*total > TAGS_MAX)
-			return err_set(err, -E2BIG, "the repository has more than %d tags", TAGS_MAX);
-		rc = tag(user, s);
-		if (rc)
-			return rc;
-	}
-	return 0;
-}
-
-static int registry_tags(struct source *s, int (*tag)(void *, const char *), void *user, struct edera_error *err)
-{
-	struct registry *r = (struct registry *)s;
-	struct http_request q = { 0 };
-	char url[URL_MAX], link[2048], name[700];
-	unsigned total = 0, pages = 1;
-	int rc = get(r, "tags", "list", "application/json", TAGS_BODY_MAX, &q, err);
-	struct endpoint *e = &r->endpoints[r->good];
-
-	while (!rc) {
-		rc = read_tags(&q.body, tag, user, &total, err);
-		if (rc || !header_next_link(q.link, link, sizeof link))
-			break;
-		if (++pages > TAG_PAGES_MAX) {
-			rc = err_set(err, -E2BIG, "the list of tags of %s has more than %d pages", r->ref.image.repository, TAG_PAGES_MAX);
-			break;
-		}
-		rc = join_url(r, e, link, url, err);
-		if (rc)
-			break;
-		http_request_reset(&q);
-		q = (struct http_request){ .url = url, .accept = "application/json", .max_body = TAGS_BODY_MAX };
-		snprintf(name, sizeof name, "%s/%s, list of tags, page %u", e->host, r->ref.image.repository, pages);
-		rc = registry_request(r, e, &q, TRIES_MAX, name, err);
-	}
-	http_request_reset(&q);
-	return rc;
+	return concealed(s, registry_tags(s, tag, user, err), err);
 }
 
 static void registry_abort(struct source *s)
@@ -291,18 +287,23 @@ static void registry_free(struct source *s)
 }
 
 static const struct source_ops registry_ops = {
-	.manifest = registry_manifest, .blob = registry_blob, .fetch = registry_fetch, .abort = registry_abort, .tags = registry_tags, .free = registry_free,
+	.manifest = registry_manifest, .blob = registry_blob, .fetch = fetch, .abort = registry_abort, .tags = tags, .free = registry_free,
 };
 
+bool registry_insecure_host(const struct registry *r, const char *host)
+{
+	for (const char *const *p = r->options->insecure; *p; p++)
+		if (!strcasecmp(*p, host))
+			return true;
+	return false;
+}
+
 /* localhost and its addresses speak http unless they say otherwise; every other host only where configured. */
-static bool plain_host(const char *host, const struct options *o)
+bool registry_plain_host(const struct registry *r, const char *host)
 {
 	size_t n = strcspn(host, ":");
 
-	for (const char *const *p = o->insecure; *p; p++)
-		if (!strcasecmp(*p, host))
-			return true;
-	if (text_starts(host, "[::1]"))
+	if (registry_insecure_host(r, host) || !strcmp(host, "[::1]") || text_starts(host, "[::1]:"))
 		return true;
 	return (n == 9 && !strncasecmp(host, "localhost", 9)) || (text_starts(host, "127.") && strspn(host, "0123456789.") == n);
 }
@@ -315,7 +316,8 @@ static int add_endpoint(struct registry *r, const char *host, bool mirror, json_
 	struct endpoint *e = &r->endpoints[r->n_endpoints++];
 
 	snprintf(e->host, sizeof e->host, "%s", api_host(host));
-	e->plain = plain_host(host, r->options);
+	e->plain = registry_plain_host(r, host);
+	e->unverified = registry_insecure_host(r, host);
 	e->mirror = mirror;
 	return auths ? auth_lookup(auths, !strcmp(host, "index.docker.io") ? "docker.io" : host, r->ref.image.repository, &e->credentials, err) : 0;
 }
@@ -347,6 +349,8 @@ static int read_tls(const struct options *o, struct http_options *h, struct eder
 		rc = path_read_file(o->ca, PEM_MAX, &extra, err);
 		if (!rc && path_read_file(SYSTEM_CA, PEM_MAX, &h->ca, NULL))
 			h->ca = (struct buf)BUF_INIT;
+		if (!rc && !strstr((char *)extra.data, "-----BEGIN "))
+			rc = err_set(err, -EINVAL, "'%.300s' holds no certificate in PEM form", o->ca);
 		buf_puts(&h->ca, "\n");
 		buf_append(&h->ca, extra.data, extra.len);
 	}

@@ -19,6 +19,30 @@ static void set_authorization(struct endpoint *e, char *value, double expires)
 	free(e->authorization);
 	e->authorization = value;
 	e->expires = expires;
+	e->generation++;
+}
+
+static void conceal(char *text, const char *secret)
+{
+	size_t n = secret ? strlen(secret) : 0;
+
+	/* What is shorter is no secret, and would take ordinary words out. */
+	for (char *p = text; n >= 4 && (p = strstr(p, secret)); p += 3) {
+		memmove(p + 3, p + n, strlen(p + n) + 1);
+		memcpy(p, "***", 3);
+	}
+}
+
+void registry_conceal(const struct registry *r, char *text)
+{
+	for (unsigned i = 0; i < r->n_endpoints; i++) {
+		const struct endpoint *e = &r->endpoints[i];
+
+		conceal(text, e->authorization ? strchr(e->authorization, ' ') + 1 : NULL);
+		conceal(text, e->credentials.password);
+		conceal(text, e->credentials.identity_token);
+		conceal(text, e->credentials.registry_token);
+	}
 }
 
 static void append_escaped(struct buf *b, CURL *e, const char *name, const char *value, char before)
@@ -83,7 +107,7 @@ static int ask_token(struct registry *r, struct endpoint *e, bool post, struct h
 	_buf_ struct buf url = BUF_INIT, form = BUF_INIT, header = BUF_INIT;
 	char scope[400];
 	const char *wanted = e->challenge.scope;
-	_free_ char *basic = NULL;
+	_free_ char *basic = NULL, *host = url_authority(e->challenge.realm);
 	int rc;
 
 	if (!easy)
@@ -113,6 +137,7 @@ static int ask_token(struct registry *r, struct endpoint *e, bool post, struct h
 		return err_errno(err, -ENOMEM, "cannot ask for a token");
 	q->url = (char *)url.data;
 	q->plain = e->plain;
+	q->unverified = host && registry_insecure_host(r, host);
 	q->max_body = TOKEN_MAX;
 	rc = http_run(&r->http, q, err);
 	q->url = q->post = q->authorization = NULL;
@@ -125,6 +150,7 @@ static int get_token(struct registry *r, struct endpoint *e, struct edera_error 
 {
 	struct http_request q = { 0 };
 	bool post = e->credentials.identity_token != NULL;
+	double paused = 0;
 	int rc = check_realm(e, e->challenge.realm, err);
 
 	for (unsigned try = 1; !rc; try++) {
@@ -135,11 +161,15 @@ static int get_token(struct registry *r, struct endpoint *e, struct edera_error 
 			rc = read_token(r, e, &q, err);
 			break;
 		}
-		if (!q.error && post && e->credentials.user && (q.status == 404 || q.status == 405)) {
-			post = false; /* servers that know no POST */
-		} else if (try < 3 && q.error != -ETIMEDOUT && (q.error || status_is_temporary(q.status))) {
-			double until = now_seconds() + retry_delay(try, q.retry_after);
+		bool temporary = q.error ? !q.told && q.error != -ETIMEDOUT && q.error != -EPERM && q.error != -EPROTO : status_is_temporary(q.status);
+		double delay = retry_delay(try, q.retry_after);
 
+		if (!q.error && post && (q.status == 400 || q.status == 401 || q.status == 404 || q.status == 405)) {
+			post = false; /* a server that knows no POST: what it lets the password, or anybody, see may do */
+		} else if (temporary && try < 3 && paused + delay <= PAUSES_MAX) {
+			double until = now_seconds() + delay;
+
+			paused += delay;
 			while (!rc && now_seconds() < until)
 				rc = http_step(&r->http, 200, err);
 		} else if (q.error) {
@@ -156,37 +186,39 @@ static int get_token(struct registry *r, struct endpoint *e, struct edera_error 
 	return rc;
 }
 
-int registry_authenticate(struct registry *r, struct endpoint *e, const char *challenges, size_t len, struct edera_error *err)
+/* Another authorization than the one that was just refused. */
+static int replace(struct endpoint *e, const char *scheme, const char *secret, const char *name, struct edera_error *err)
 {
-	char *value, *basic;
+	char *value;
 
-	challenge_parse(challenges, len, &e->challenge);
-	if (e->challenge.bearer) {
-		if (e->credentials.registry_token) {
-			if (e->authorization)
-				return err_set(err, -EACCES, "the registry %s refused the token given for it", e->host);
-			if (asprintf(&value, "Bearer %s", e->credentials.registry_token) < 0)
-				return err_errno(err, -ENOMEM, "cannot keep a token");
-			set_authorization(e, value, 0);
-			return 0;
-		}
-		return get_token(r, e, err);
-	}
-	if (!e->challenge.basic)
-		return err_set(err, -EACCES, "the registry %s wants authentication, but of no kind that is known (Bearer, Basic)", e->host);
-	if (e->authorization)
-		return err_set(err, -EACCES, "the registry %s refused the credentials given for it", e->host);
-	basic = auth_basic(&e->credentials);
-	if (!basic)
-		return err_set(err, -EACCES, "the registry %s wants a user name and a password, and none are given for it", e->host);
-	if (asprintf(&value, "Basic %s", basic) < 0)
-		value = NULL;
-	OPENSSL_cleanse(basic, strlen(basic));
-	free(basic);
-	if (!value)
+	if (asprintf(&value, "%s %s", scheme, secret) < 0)
 		return err_errno(err, -ENOMEM, "cannot keep credentials");
+	if (e->authorization && !strcmp(e->authorization, value)) {
+		OPENSSL_cleanse(value, strlen(value));
+		free(value);
+		return err_set(err, -EACCES, "the registry %s refused the %s given for it (status 401)", e->host, name);
+	}
 	set_authorization(e, value, 0);
 	return 0;
+}
+
+int registry_authenticate(struct registry *r, struct endpoint *e, const char *challenges, size_t len, struct edera_error *err)
+{
+	char *basic;
+	int rc;
+
+	challenge_parse(challenges, len, &e->challenge);
+	if (e->challenge.bearer)
+		return e->credentials.registry_token ? replace(e, "Bearer", e->credentials.registry_token, "token", err) : get_token(r, e, err);
+	if (!e->challenge.basic)
+		return err_set(err, -EACCES, "the registry %s wants authentication (status 401), but of no kind that is known (Bearer, Basic)", e->host);
+	basic = auth_basic(&e->credentials);
+	if (!basic)
+		return err_set(err, -EACCES, "the registry %s wants a user name and a password (status 401), and none are given for it", e->host);
+	rc = replace(e, "Basic", basic, "credentials", err);
+	OPENSSL_cleanse(basic, strlen(basic));
+	free(basic);
+	return rc;
 }
 
 int registry_refresh(struct registry *r, struct endpoint *e, struct edera_error *err)

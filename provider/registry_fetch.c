@@ -23,7 +23,10 @@ struct transfer {
 	struct http_request q;
 	char url[URL_MAX];
 	unsigned endpoint;      /* where it is fetched; n_endpoints + i: the descriptor's urls[i] */
-	unsigned tries, total, stalls, refused;
+	unsigned tries, total, stalls, refused, strays;
+	unsigned generation;    /* of the authorization sent */
+	double waited;          /* in pauses since it last got on */
+	bool whole;             /* the server knows no ranges: asked for all, and what is there is passed over */
 	double not_before;      /* waiting: when to try again */
 	double paused_since;
 	uint64_t begin;         /* bytes that were there when this request started */
@@ -47,6 +50,9 @@ static int on_data(void *user, const uint8_t *data, size_t n)
 		t->skip = t->q.status == 200 ? t->begin : 0;
 		if (t->q.status == 206 && !header_range_begins(t->q.content_range, t->begin))
 			return err_set(&t->err, -EPROTO, "the registry answered with another range of %s than was asked for", t->f->what->digest);
+		/* What begins so is compressed in no way, and no tar that anybody makes. */
+		if (t->begin == 0 && text_starts(t->q.content_type, "text/html") && data[0] == '<')
+			return err_set(&t->err, -EBADMSG, "the blob %s is not what was sent, but a page for people", t->f->what->digest);
 	}
 	if (t->skip) {
 		m = n < t->skip ? n : (size_t)t->skip;
@@ -77,20 +83,25 @@ static int start(struct transfer *t, struct edera_error *err)
 	int rc = 0;
 
 	http_request_reset(&t->q);
-	t->q = (struct http_request){ .url = t->url, .max_body = 4096, .data = on_data, .user = t, .range = t->f->got };
+	t->q = (struct http_request){ .url = t->url, .max_body = 4096, .data = on_data, .user = t, .range = t->whole ? 0 : t->f->got };
 	t->begin = t->f->got;
 	t->checked = false;
 	t->err = (struct edera_error)EDERA_ERROR_INIT;
 	if (e) {
-		rc = registry_url(r, e, "blobs", t->f->what->digest, t->url, err);
+		char path[URL_MAX];
+
+		rc = registry_path(r, e, "blobs", t->f->what->digest, path, err);
 		if (!rc)
 			rc = registry_refresh(r, e, err);
-		t->q.authorization = e->authorization;
-		t->q.plain = e->plain;
+		if (!rc)
+			rc = registry_address(e, path, &t->q, t->url, err);
+		t->generation = e->generation;
 	} else {
-		const char *url = t->f->what->urls[t->endpoint - r->n_endpoints];
+		_free_ char *url = url_join(t->f->what->urls[t->endpoint - r->n_endpoints], ""), *host = url ? url_authority(url) : NULL;
 
-		if (strlen(url) >= URL_MAX || !text_starts(url, "https://"))
+		/* Where http is allowed for the host and for the registry that sends us there, it is here too. */
+		t->q.plain = host && registry_plain_host(r, host) && r->endpoints[r->n_endpoints - 1].plain;
+		if (!host || !(text_starts(url, "https://") || t->q.plain))
 			return err_set(err, -EPROTO, "the layer %s can be had at no address that is allowed", t->f->what->digest);
 		strcpy(t->url, url);
 	}
@@ -109,7 +120,8 @@ static bool next_place(struct transfer *t)
 	if (next >= t->r->n_endpoints && (next - t->r->n_endpoints >= MANIFEST_URLS_MAX || !t->f->what->urls[next - t->r->n_endpoints]))
 		return false;
 	t->endpoint = next;
-	t->tries = t->stalls = t->refused = 0;
+	t->tries = t->stalls = t->refused = t->strays = 0;
+	t->waited = 0;
 	return true;
 }
 
@@ -118,39 +130,79 @@ static int give_up(struct transfer *t, struct edera_error *err)
 	char what[600];
 
 	snprintf(what, sizeof what, "%s/%s, layer %s", t->r->endpoints[t->r->n_endpoints - 1].host, t->r->ref.image.repository, t->f->what->digest);
-	if (t->err.code)
-		return err_set(err, t->err.code, "%s", t->err.msg);
+	if (t->err.code) {
+		err_set(err, t->err.code, "%s", t->err.msg);
+		registry_explain(&t->q, err);
+		return err->code;
+	}
 	if (t->q.error)
 		return err_set(err, t->q.error, "%s: %s", what, t->q.message);
-	return registry_status_error(&t->q, what, err);
+	if (t->q.status != 200 && t->q.status != 206)
+		return registry_status_error(t->r, &t->q, what, err);
+	err_set(err, -EBADMSG, "%s: it ends after %llu of %llu bytes (status %ld)", what, (unsigned long long)t->f->got, (unsigned long long)t->f->what->size, t->q.status);
+	registry_explain(&t->q, err);
+	return err->code;
+}
+
+static bool is_temporary(struct transfer *t)
+{
+	const struct http_request *q = &t->q;
+
+	if (q->error)
+		return !q->told && q->error != -EPERM && q->error != -EPROTO;
+	if (q->status == 416)
+		t->whole = true;
+	/* An address that a registry leads to may be good for some minutes only: the registry gives another. */
+	if (q->away && q->status >= 400 && q->status < 404)
+		return ++t->strays < STRAYS_MAX;
+	return q->status == 200 || q->status == 206 || q->status == 416 || status_is_temporary(q->status);
+}
+
+/* Silence is forgiven only to who has brought much before it. */
+static void judge_progress(struct transfer *t)
+{
+	uint64_t brought = t->f->got - t->begin;
+
+	if (t->q.error != -ETIMEDOUT ? brought > 0 : brought > STALL_FORGIVEN) {
+		t->tries = t->stalls = t->refused = t->strays = 0;
+		t->waited = 0;
+	}
+	if (t->q.error == -ETIMEDOUT)
+		t->stalls++;
+}
+
+static int authenticate(struct transfer *t, struct edera_error *err)
+{
+	struct endpoint *e = &t->r->endpoints[t->endpoint];
+	/* Others that were refused at the same time may have got a new one already. */
+	int rc = t->generation != e->generation ? 0 : registry_authenticate(t->r, e, (char *)t->q.challenges.data, t->q.challenges.len, err);
+
+	if (rc && (rc == -ECANCELED || !next_place(t)))
+		return err_wrap(err, "layer %s", t->f->what->digest);
+	t->state = TRANSFER_WAITING;
+	t->not_before = 0;
+	return 0;
 }
 
 /* The request ended without the whole layer. */
 static int failed(struct transfer *t, struct edera_error *err)
 {
 	bool last = t->endpoint + 1 >= t->r->n_endpoints;
-	int rc;
+	double delay;
 
 	if (t->err.code) /* our own verdict about the bytes */
 		return give_up(t, err);
-	if (t->f->got > t->begin) /* it got on: what failed before is forgotten */
-		t->tries = t->stalls = t->refused = 0;
-	if (!t->q.error && t->q.status == 401 && t->endpoint < t->r->n_endpoints && t->refused++ < 2) {
-		rc = registry_authenticate(t->r, &t->r->endpoints[t->endpoint], (char *)t->q.challenges.data, t->q.challenges.len, err);
-		if (rc && !next_place(t))
-			return err_wrap(err, "layer %s", t->f->what->digest);
-		t->state = TRANSFER_WAITING;
-		t->not_before = 0;
-		return 0;
-	}
-	if (t->q.error == -ETIMEDOUT)
-		t->stalls++;
-	bool temporary = t->q.error ? !t->q.told && t->q.error != -EPERM && t->q.error != -EPROTO
-				    : t->q.status == 200 || t->q.status == 206 || t->q.status == 416 || status_is_temporary(t->q.status);
+	judge_progress(t);
+	if (!t->q.error && t->q.status == 401 && !t->q.away && t->endpoint < t->r->n_endpoints && t->refused++ < 2)
+		return authenticate(t, err);
+	bool temporary = is_temporary(t);
+
 	t->tries++;
-	if (temporary && t->tries < (last ? TRIES_MAX : 2) && t->stalls < STALLS_MAX && t->total < TRIES_TOTAL_MAX) {
+	delay = retry_delay(t->tries, t->q.retry_after);
+	if (temporary && t->tries < (last ? TRIES_MAX : 2) && t->stalls < STALLS_MAX && t->total < TRIES_TOTAL_MAX && t->waited + delay <= PAUSES_MAX) {
 		t->state = TRANSFER_WAITING;
-		t->not_before = now_seconds() + retry_delay(t->tries, t->q.retry_after);
+		t->not_before = now_seconds() + delay;
+		t->waited += delay;
 		return 0;
 	}
 	if (t->total >= TRIES_TOTAL_MAX || !next_place(t))
@@ -223,11 +275,13 @@ static int attend(struct transfer *t, struct edera_error *err)
 			return 0;
 		if (t->f->got < t->f->what->size || t->err.code)
 			return failed(t, err);
-		http_request_reset(&t->q);
 		t->state = TRANSFER_DONE;
 		t->r->good = t->endpoint < t->r->n_endpoints ? t->endpoint : t->r->good;
-		if (fetch_end(t->f, err))
+		if (fetch_end(t->f, err)) {
+			registry_explain(&t->q, err);
 			return err->code;
+		}
+		http_request_reset(&t->q);
 		local_kept(&t->r->local, t->f->what, &t->keep_fd);
 		return 0;
 	case TRANSFER_VERIFYING:

@@ -6,7 +6,7 @@ import json, os, shutil, subprocess, sys, tempfile
 sys.path.insert(0, os.environ.get('SRC_DIR', os.path.dirname(os.path.abspath(__file__)) + '/../..') + '/tests/rigs/oci-cases')
 from ocitar import *
 from pulling import *
-from registry import Registry, basic
+from registry import Registry, basic, bearer
 
 # --- manifests
 def which(r):
@@ -154,7 +154,7 @@ def test_sha512():
 
 
 def test_urls():
-    """A foreign layer that the registry does not have is fetched from its address, over https only."""
+    """A foreign layer that the registry does not have is fetched from its address, without credentials; over http where the registry speaks http too."""
     data = gzip.compress(X_FILE + END)
     with Registry(PLAIN_LAYOUT) as other:
         l = layout([Blob(data, X_FILE + END, TYPE + 'layer.nondistributable.v1.tar+gzip', urls=[other.url + '/x'])])
@@ -162,8 +162,17 @@ def test_urls():
         with Registry(l) as reg:
             assert which(pull(reg)) == 'x'
             reg.fault = lambda r: r.reply(404) if r.what == digest else None
+            other.fault = lambda r: r.reply(404)
+            bad(pull(reg), digest, '404')
+            other.fault = lambda r: r.reply(200, data + b'x')
             bad(pull(reg), digest)
-            assert other.asked() == []
+            other.fault = lambda r: r.reply(200, data)
+            reg.auth = bearer(lambda r: r.authorization == basic('me', SECRET))
+            assert which(pull(reg, auth=auths(reg.host, **USER))) == 'x'
+            assert len(other.asked()) == 3 and all(e[2] == '' for e in other.asked())
+        for url in ('ftp://127.0.0.1/x', 'file:///etc/passwd', 'http://u:p@127.0.0.1:1/x', 'http://registry.invalid/x', '', 5, None, 'x' * 10000):
+            with Registry(layout([Blob(data, X_FILE + END, TYPE + 'layer.nondistributable.v1.tar+gzip', urls=[url])]), fault=lambda r: r.reply(404) if r.what == digest else None) as reg:
+                bad(pull(reg), digest)
 
 
 

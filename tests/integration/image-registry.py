@@ -6,7 +6,7 @@ import base64, json, os, socket, ssl, subprocess, sys, tempfile, threading, time
 sys.path.insert(0, os.environ.get('SRC_DIR', os.path.dirname(os.path.abspath(__file__)) + '/../..') + '/tests/rigs/oci-cases')
 from ocitar import *
 from pulling import *
-from registry import Registry, basic
+from registry import Registry, basic, bearer, certificates
 
 # --- plain
 def test_anonymous():
@@ -61,37 +61,9 @@ def test_usage():
 
 
 # --- authentication
-def token_server(check, name='token', expires=None, uses=10 ** 9, challenge=None):
-    """An auth function: wants 'Bearer good-N' with N the newest token; /token gives one when check(request) holds."""
-    state = dict(issued=0, used=0, scopes=[], lock=threading.Lock())
-
-    def auth(r):
-        if r.path == '/token':
-            state['scopes'].append(r.query.get('scope') or r.form.get('scope'))
-            if not check(r):
-                return r.reply_json({'errors': [{'code': 'UNAUTHORIZED'}]}, 401)
-            with state['lock']:
-                state['issued'] += 1
-                state['used'] = 0
-                body = {name: f'good-{state["issued"]}'}
-            if expires:
-                body['expires_in'] = expires
-            return r.reply_json(body)
-        with state['lock']:
-            if r.authorization == f'Bearer good-{state["issued"]}' and state['used'] < uses:
-                state['used'] += 1
-                return None
-        header = challenge or 'Bearer realm="{url}/token",service="reg, the best",scope="repository:t/image:pull"'
-        if isinstance(header, str):
-            header = [header]
-        return r.reply(401, b'{"errors":[]}', WWW_Authenticate=[h.format(url=r.server.url) for h in header])
-    auth.state = state
-    return auth
-
-
 def test_bearer_anonymous():
     for name in ('token', 'access_token'):
-        a = token_server(lambda r: r.authorization == '' and r.query['service'] == ['reg, the best'], name)
+        a = bearer(lambda r: r.authorization == '' and r.query['service'] == ['reg, the best'], name)
         with Registry(PLAIN_LAYOUT, auth=a) as reg:
             assert good(pull(reg)) == WANT
             assert a.state['issued'] == 1 and a.state['scopes'] == [['repository:t/image:pull']], a.state
@@ -100,14 +72,14 @@ def test_bearer_anonymous():
 def test_bearer_challenges():
     for challenge in (['Negotiate', 'Basic realm="x, y=z"', 'BEARER Realm="{url}/token"'], ['Basic realm="a", Bearer realm="{url}/token", error="x"'],
                       ['Digest qop="auth", nonce=abc==, Bearer service="s" , realm = "{url}/token"'], ['Bearer realm="{url}/t\\oken"']):
-        a = token_server(lambda r: True, challenge=challenge)
+        a = bearer(lambda r: True, challenge=challenge)
         with Registry(PLAIN_LAYOUT, auth=a) as reg:
             assert good(pull(reg)) == WANT
             assert a.state['scopes'] == [['repository:t/image:pull']], a.state  # our own where none is given
 
 
 def test_bearer_user():
-    a = token_server(lambda r: r.authorization == basic('me', SECRET))
+    a = bearer(lambda r: r.authorization == basic('me', SECRET))
     with Registry(PLAIN_LAYOUT, auth=a) as reg:
         assert good(pull(reg, auth=auths(reg.host, **USER))) == WANT
         assert good(pull(reg, auth=auths(reg.host, username='me', password=SECRET))) == WANT
@@ -121,7 +93,7 @@ def test_bearer_user():
 
 
 def test_identity_token():
-    a = token_server(lambda r: r.method == 'POST' and r.form.get('refresh_token') == [SECRET] and r.form['grant_type'] == ['refresh_token'])
+    a = bearer(lambda r: r.method == 'POST' and r.form.get('refresh_token') == [SECRET] and r.form['grant_type'] == ['refresh_token'])
     with Registry(PLAIN_LAYOUT, auth=a) as reg:
         assert good(pull(reg, auth=auths(reg.host, identitytoken=SECRET))) == WANT
         assert all(SECRET not in e[4] for e in reg.asked())
@@ -129,7 +101,7 @@ def test_identity_token():
 
 def test_identity_token_get():
     """A token server without POST gets the password, where there is one."""
-    a = token_server(lambda r: r.method == 'GET' and r.authorization == basic('me', SECRET))
+    a = bearer(lambda r: r.method == 'GET' and r.authorization == basic('me', SECRET))
 
     def fault(r):
         return r.reply(405) if r.method == 'POST' else None
@@ -163,14 +135,14 @@ def test_basic():
 
 def test_token_expires():
     """Each token is good for two requests: it is renewed in the middle of the pull, and no blob is fetched twice."""
-    a = token_server(lambda r: True, uses=2)
+    a = bearer(lambda r: True, uses=2)
     with Registry(PLAIN_LAYOUT, auth=a) as reg:
         assert good(pull(reg)) == WANT
         assert a.state['issued'] >= 2
 
 
 def test_token_refused():
-    with Registry(PLAIN_LAYOUT, auth=token_server(lambda r: True, uses=0)) as reg:
+    with Registry(PLAIN_LAYOUT, auth=bearer(lambda r: True, uses=0)) as reg:
         bad(pull(reg), '401')
         assert len(reg.asked()) < 20
 
@@ -187,12 +159,12 @@ def test_token_nonsense():
 
 def test_realm():
     for realm in ('file:///etc/passwd', 'ftp://127.0.0.1/x', 'http://u:p@127.0.0.1/t', '', 'nonsense'):
-        with Registry(PLAIN_LAYOUT, auth=token_server(lambda r: True, challenge=f'Bearer realm="{realm}"')) as reg:
+        with Registry(PLAIN_LAYOUT, auth=bearer(lambda r: True, challenge=f'Bearer realm="{realm}"')) as reg:
             bad(pull(reg, auth=auths(reg.host, **USER)))
 
 
 def test_helper():
-    a = token_server(lambda r: r.authorization == basic('helped', SECRET))
+    a = bearer(lambda r: r.authorization == basic('helped', SECRET))
     with Registry(PLAIN_LAYOUT, auth=a) as reg:
         bin = tempfile.mkdtemp(dir=WORK)
         with open(bin + '/docker-credential-test', 'w') as f:
@@ -215,7 +187,7 @@ def test_redirect():
         def fault(r):
             if r.kind == 'blobs':
                 return r.reply(307, Location=f'{cdn.url}{r.path}?signed=1')
-        a = token_server(lambda r: True)
+        a = bearer(lambda r: True)
         with Registry(PLAIN_LAYOUT, fault=None, auth=lambda r: a(r) or fault(r)) as reg:
             assert good(pull(reg, auth=auths(reg.host, **USER))) == WANT
             assert len(cdn.asked('blobs')) == 3 and all(e[2] == '' for e in cdn.asked()), cdn.asked()
@@ -531,22 +503,8 @@ def test_insecure():
         assert good(pull(reg, '--insecure-registry', reg.host)) == WANT
 
 
-def certificates():
-    d = tempfile.mkdtemp(dir=WORK)
-
-    def run(*args):
-        subprocess.run(['openssl', *args], check=True, cwd=d, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    run('req', '-x509', '-newkey', 'rsa:2048', '-nodes', '-keyout', 'ca.key', '-out', 'ca.pem', '-days', '2', '-subj', '/CN=ca')
-    for who in ('server', 'client'):
-        run('req', '-newkey', 'rsa:2048', '-nodes', '-keyout', who + '.key', '-out', who + '.csr', '-subj', '/CN=' + who)
-        with open(d + '/ext', 'w') as f:
-            f.write('subjectAltName=IP:127.0.0.1\n')
-        run('x509', '-req', '-in', who + '.csr', '-CA', 'ca.pem', '-CAkey', 'ca.key', '-CAcreateserial', '-days', '2', '-out', who + '.pem', '-extfile', 'ext')
-    return d
-
-
 def test_tls():
-    d = certificates()
+    d = certificates(WORK)
     tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     tls.load_cert_chain(d + '/server.pem', d + '/server.key')
     # Loopback speaks http by default; a mirror of that name would too, so this one is reached through a name of its own.
@@ -709,7 +667,7 @@ def test_no_such_folder():
 
 def test_descriptors():
     """As the daemon runs it."""
-    with Registry(PLAIN_LAYOUT, auth=token_server(lambda r: r.authorization == basic('me', SECRET))) as reg:
+    with Registry(PLAIN_LAYOUT, auth=bearer(lambda r: r.authorization == basic('me', SECRET))) as reg:
         folder = tempfile.mkdtemp(dir=WORK)
         out = os.open(folder + '/image', os.O_RDWR | os.O_CREAT)
         spool = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)

@@ -55,7 +55,8 @@ def good(r):
 def bad(r, *words, status=1):
     assert r.status == status, f'exit status {r.status}: {r.err}'
     assert r.left == [], r.left
-    last = r.err.strip().split('\n')[-1]
+    last = r.err.rstrip('\n')
+    assert len(r.err.splitlines()) == 1 and r.err.endswith('\n'), r.err
     assert last.startswith('protect-oci-provider: '), last
     for w in words:
         assert w in last, f'{w!r} is not in: {last}'

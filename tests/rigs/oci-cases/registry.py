@@ -4,7 +4,7 @@
 Registry(layout, **faults) is a context manager; .host is what references begin with. A fault is a function that gets the Request and either
 answers it (returns True) or leaves it to the registry (returns None). .log keeps what was asked.
 """
-import base64, http.server, json, os, re, socket, ssl, threading, time, urllib.parse
+import base64, http.server, json, os, re, socket, ssl, subprocess, tempfile, threading, time, urllib.parse
 
 
 class Request:
@@ -157,3 +157,89 @@ class Registry:
 
 def basic(user, password):
     return 'Basic ' + base64.b64encode(f'{user}:{password}'.encode()).decode()
+
+
+def bearer(check, name='token', expires=None, uses=10 ** 9, challenge=None):
+    """An auth function: wants 'Bearer good-N' with N the newest token; /token gives one when check(request) holds."""
+    state = dict(issued=0, used=0, scopes=[], lock=threading.Lock())
+
+    def auth(r):
+        if r.path == '/token':
+            state['scopes'].append(r.query.get('scope') or r.form.get('scope'))
+            if not check(r):
+                return r.reply_json({'errors': [{'code': 'UNAUTHORIZED'}]}, 401)
+            with state['lock']:
+                state['issued'] += 1
+                state['used'] = 0
+                body = {name: f'good-{state["issued"]}'}
+            if expires is not None:
+                body['expires_in'] = expires
+            return r.reply_json(body)
+        with state['lock']:
+            if r.authorization == f'Bearer good-{state["issued"]}' and state['used'] < uses:
+                state['used'] += 1
+                return None
+        header = challenge or 'Bearer realm="{url}/token",service="reg, the best",scope="repository:t/image:pull"'
+        if isinstance(header, str):
+            header = [header]
+        return r.reply(401, b'{"errors":[]}', WWW_Authenticate=[h.format(url=r.server.url) for h in header])
+    auth.state = state
+    return auth
+
+
+class Raw:
+    """A server below HTTP: serve(connection, stopping) has each connection to itself, which ends with it."""
+    def __init__(self, serve):
+        self.serve, self.stopping, self.connections = serve, threading.Event(), 0
+        self.socket = socket.create_server(('127.0.0.1', 0), backlog=64)
+        self.host = '127.0.0.1:%d' % self.socket.getsockname()[1]
+
+    def __enter__(self):
+        threading.Thread(target=self.accept, daemon=True).start()
+        return self
+
+    def __exit__(self, *what):
+        self.stopping.set()
+        self.socket.close()
+
+    def accept(self):
+        while not self.stopping.is_set():
+            try:
+                c, _ = self.socket.accept()
+            except OSError:
+                return
+            self.connections += 1
+            threading.Thread(target=self.one, args=(c,), daemon=True).start()
+
+    def one(self, c):
+        try:
+            self.serve(c, self.stopping)
+            c.shutdown(socket.SHUT_WR)
+            c.settimeout(1)
+            while c.recv(65536):
+                pass
+        except OSError:
+            pass
+        c.close()
+
+
+def certificates(parent, names='IP:127.0.0.1,DNS:localhost'):
+    """A folder with ca, other (another ca), server (for names), client, elsewhere (for another name) and expired, each .pem; expired and elsewhere have server.key."""
+    d = tempfile.mkdtemp(dir=parent)
+
+    def run(*args):
+        subprocess.run(['openssl', *args], check=True, cwd=d, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+    def sign(request, out, names, *dates):
+        with open(d + '/ext', 'w') as f:
+            f.write(f'subjectAltName={names}\n')
+        run('x509', '-req', '-in', request + '.csr', '-CA', 'ca.pem', '-CAkey', 'ca.key', '-CAcreateserial', '-out', out + '.pem', '-extfile', 'ext', *dates)
+    for ca in ('ca', 'other'):
+        run('req', '-x509', '-newkey', 'rsa:2048', '-nodes', '-keyout', ca + '.key', '-out', ca + '.pem', '-days', '2', '-subj', '/CN=' + ca)
+    for who in ('server', 'client'):
+        run('req', '-newkey', 'rsa:2048', '-nodes', '-keyout', who + '.key', '-out', who + '.csr', '-subj', '/CN=' + who)
+        sign(who, who, names, '-days', '2')
+    sign('server', 'elsewhere', 'DNS:elsewhere.invalid', '-days', '2')
+    # Valid until a day before now.
+    sign('server', 'expired', names, '-days', '-1')
+    return d
