@@ -5,7 +5,9 @@
 #include "base/cleanup.h"
 
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -19,7 +21,13 @@ struct unpacking {
 	uint8_t *in, *out;
 };
 
-const char *archive_file_name(const struct origin *o) { return origin_is_stream(o) ? "the archive" : o->file; }
+void archive_file_name(const struct origin *o, char dst[4100])
+{
+	if (origin_is_stream(o))
+		strcpy(dst, "the archive");
+	else
+		snprintf(dst, 4100, "'%s'", o->file);
+}
 
 static int take(void *user, const uint8_t **ret, size_t *ret_len, struct edera_error *err)
 {
@@ -71,31 +79,32 @@ static int unpack(const struct options *o, int fd, uint64_t size, struct edera_e
 
 int archive_file_open(const struct origin *origin, const struct options *o, int *ret, struct edera_error *err)
 {
-	const char *name = archive_file_name(origin);
+	char name[4100];
 	uint8_t start[16];
 	struct stat st;
 	ssize_t n;
 	int r;
 
+	archive_file_name(origin, name);
 	if (origin_is_stream(origin) && o->archive_fd < 0)
 		return err_set(err, -EINVAL, "no archive is given (--archive-fd)");
 	_close_ int fd = origin_is_stream(origin) ? fcntl(o->archive_fd, F_DUPFD_CLOEXEC, 3) : open(origin->file, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
 
 	if (fd < 0 || fstat(fd, &st) < 0)
-		return err_errno(err, -errno, "cannot open the image archive '%.300s'", name);
+		return err_errno(err, -errno, "cannot open the image archive %.302s", name);
 	if (!S_ISREG(st.st_mode))
-		return err_set(err, -EINVAL, "the image archive '%.300s' is not a regular file", name);
+		return err_set(err, -EINVAL, "the image archive %.302s is not a regular file", name);
 	n = pread(fd, start, sizeof start, 0);
 	if (n < 0)
-		return err_errno(err, -errno, "cannot read '%.300s'", name);
+		return err_errno(err, -errno, "cannot read %.302s", name);
 	if (inflate_needed(start, (size_t)n)) {
 		r = unpack(o, fd, (uint64_t)st.st_size, err);
 		if (r)
-			return err_wrap(err, "cannot read '%.300s'", name);
+			return err_wrap(err, "cannot read %.302s", name);
 		close_fd(&fd);
 		fd = fcntl(o->unpack_fd, F_DUPFD_CLOEXEC, 3);
 		if (fd < 0)
-			return err_errno(err, -errno, "cannot read '%.300s'", name);
+			return err_errno(err, -errno, "cannot read %.302s", name);
 	}
 	*ret = steal_fd(&fd);
 	return 0;

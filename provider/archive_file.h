@@ -6,8 +6,8 @@
 #include "options.h"
 #include "origin.h"
 
-/* What to call it in messages. */
-const char *archive_file_name(const struct origin *);
+/* What to call it in messages: its path in quotes, or "the archive". */
+void archive_file_name(const struct origin *, char dst[4100]);
 /* *ret is the caller's. */
 int archive_file_open(const struct origin *, const struct options *, int *ret, struct edera_error *);
 

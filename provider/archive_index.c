@@ -179,7 +179,7 @@ int archive_index_new(int fd, const char *name, struct archive_index **ret, stru
 	if (!tar || !(a->piece = malloc(PIECE))) {
 		tar_free(tar);
 		archive_index_free(a);
-		return err_errno(err, -ENOMEM, "cannot read '%.300s'", name);
+		return err_errno(err, -ENOMEM, "cannot read %.302s", name);
 	}
 	a->fd = fd;
 	r = fstat(fd, &st) < 0 ? err_errno(err, -errno, "cannot read it") : 0;
@@ -189,7 +189,7 @@ int archive_index_new(int fd, const char *name, struct archive_index **ret, stru
 	tar_free(tar);
 	if (r) {
 		archive_index_free(a);
-		return err_wrap(err, "'%.300s' is not an archive that can be read", name);
+		return err_wrap(err, "%.302s is not an archive that can be read", name);
 	}
 	keep_last(a);
 	*ret = a;

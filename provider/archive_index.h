@@ -11,7 +11,7 @@ struct archive_file {
 };
 
 struct archive_index;
-/* Reads the headers of the whole file; fd stays the caller's and must outlive the index. */
+/* Reads the headers of the whole file; fd stays the caller's and must outlive the index. name: for messages. */
 int archive_index_new(int fd, const char *name, struct archive_index **ret, struct edera_error *);
 void archive_index_free(struct archive_index *);
 /* By name without leading "./"; links within the archive are followed. -ENOENT without a sentence. */

@@ -23,7 +23,7 @@ struct layout {
 	bool saved;                     /* an archive of `docker save`, not of a layout */
 	struct docker_archive docker;
 	json_object *names;             /* of the image in a layout */
-	const char *where;              /* for messages */
+	char where[4100];               /* for messages */
 	bool aborted;
 };
 
@@ -47,16 +47,16 @@ static int part_open(struct layout *l, const char *path, struct part *ret, struc
 
 	if (l->archive) {
 		if (archive_index_find(l->archive, path, &f))
-			return err_set(err, -ENOENT, "'%.200s' holds no file '%.150s'", l->where, path);
+			return err_set(err, -ENOENT, "%.202s holds no file '%.150s'", l->where, path);
 		*ret = (struct part){ .fd = l->fd, .offset = f.offset, .size = f.size };
 		return 0;
 	}
 	ret->fd = openat(l->fd, path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
 	if (ret->fd < 0)
-		return err_errno(err, -errno, "cannot open '%.200s/%.150s'", l->where, path);
+		return err_errno(err, -errno, "cannot open '%.200s/%.150s'", l->origin.file, path);
 	if (fstat(ret->fd, &st) < 0 || !S_ISREG(st.st_mode)) {
 		close(ret->fd);
-		return err_set(err, -EBADMSG, "'%.200s/%.150s' is not a regular file", l->where, path);
+		return err_set(err, -EBADMSG, "'%.200s/%.150s' is not a regular file", l->origin.file, path);
 	}
 	(void)!posix_fadvise(ret->fd, 0, 0, POSIX_FADV_SEQUENTIAL);
 	*ret = (struct part){ .fd = ret->fd, .size = (uint64_t)st.st_size, .owned = true };
@@ -89,14 +89,14 @@ static int read_whole(struct layout *l, const char *path, size_t max, struct buf
 	if (r)
 		return r;
 	if (p.size > max)
-		return err_set(err, -EFBIG, "'%.150s' in '%.200s' is larger than the %zu bytes allowed", path, l->where, max);
+		return err_set(err, -EFBIG, "'%.150s' in %.202s is larger than the %zu bytes allowed", path, l->where, max);
 	if (buf_reserve(&b, (size_t)p.size))
 		return err_errno(err, -ENOMEM, "cannot read '%.200s'", path);
 	while (p.size > 0) {
 		ssize_t n = part_read(&p, b.data + b.len, (size_t)p.size);
 
 		if (n <= 0)
-			return err_errno(err, n < 0 ? (int)n : -EBADMSG, "cannot read '%.150s' in '%.200s'", path, l->where);
+			return err_errno(err, n < 0 ? (int)n : -EBADMSG, "cannot read '%.150s' in %.202s", path, l->where);
 		b.len += (size_t)n;
 	}
 	b.data[b.len] = 0;
@@ -123,7 +123,7 @@ static int read_blob(struct layout *l, const char *digest, size_t max, struct bu
 	if (!r)
 		r = digest_of(ret->data, ret->len, digest, found, err);
 	if (!r && strcmp(found, digest))
-		r = err_set(err, -EBADMSG, "the blob %s of '%.150s' is damaged: its bytes have the digest %s", digest, l->where, found);
+		r = err_set(err, -EBADMSG, "the blob %s of %.202s is damaged: its bytes have the digest %s", digest, l->where, found);
 	return r;
 }
 
@@ -157,7 +157,7 @@ static int docker_manifest(struct layout *l, struct buf *ret, char ret_digest[DI
 		while (!r && (n = part_read(&p, buffer, sizeof buffer)) > 0)
 			r = docker_archive_layer_data(&l->docker, buffer, (size_t)n);
 		if (!r && n < 0)
-			r = err_errno(err, (int)n, "cannot read '%.150s' in '%.200s'", path, l->where);
+			r = err_errno(err, (int)n, "cannot read '%.150s' in %.202s", path, l->where);
 		if (!r)
 			r = docker_archive_layer_end(&l->docker, i);
 	}
@@ -166,7 +166,7 @@ static int docker_manifest(struct layout *l, struct buf *ret, char ret_digest[DI
 	if (!r)
 		r = digest_of(ret->data, ret->len, "sha256:", ret_digest, err);
 	if (!r && l->origin.digest[0] && strcmp(l->origin.digest, ret_digest))
-		r = err_set(err, -EBADMSG, "the image in '%.200s' has the digest %s, not %s", l->where, ret_digest, l->origin.digest);
+		r = err_set(err, -EBADMSG, "the image in %.202s has the digest %s, not %s", l->where, ret_digest, l->origin.digest);
 	return r;
 }
 
@@ -178,14 +178,14 @@ static int layout_image(struct layout *l, char digest[DIGEST_MAX], struct edera_
 	int r = read_whole(l, "index.json", MANIFEST_MAX, &text, err);
 
 	if (r)
-		return err_wrap(err, "'%.200s' is not an OCI image layout", l->where);
+		return err_wrap(err, "%.202s is not an OCI image layout", l->where);
 	r = json_read(text.data, text.len, &index, err);
 	if (!r && l->origin.digest[0])
 		strcpy(digest, l->origin.digest);
 	else if (!r)
 		r = layout_index_choose(index, &l->origin, l->where, digest, err);
 	if (r)
-		return err_wrap(err, "%.200s/index.json", l->where);
+		return err_wrap(err, "index.json of %.202s", l->where);
 	json_object_put(l->names);
 	l->names = json_object_new_array();
 	layout_index_names(index, digest, l->names);
@@ -203,7 +203,10 @@ static int layout_manifest(struct source *s, const char *digest, struct buf *ret
 		strcpy(ret_digest, digest ? digest : l->origin.digest);
 	else
 		r = layout_image(l, ret_digest, err);
-	return r ? r : read_blob(l, ret_digest, MANIFEST_MAX, ret, err);
+	if (r)
+		return r;
+	r = read_blob(l, ret_digest, MANIFEST_MAX, ret, err);
+	return r == -ENOENT && !digest ? err_set(err, r, "%.202s holds no image with the digest %s", l->where, ret_digest) : r;
 }
 
 static json_object *layout_names(struct source *s)
@@ -229,7 +232,7 @@ static int fetch_one(struct layout *l, struct fetch *f, uint8_t *buffer, struct 
 		if (__atomic_load_n(&l->aborted, __ATOMIC_ACQUIRE))
 			return err_set(err, -ECANCELED, "the pull was ended");
 		if (n < 0)
-			return err_errno(err, (int)n, "cannot read the blob %s of '%.200s'", f->what->digest, l->where);
+			return err_errno(err, (int)n, "cannot read the blob %s of %.202s", f->what->digest, l->where);
 		if (n == 0)
 			return fetch_end(f, err);
 		r = fetch_put_wait(f, buffer, (size_t)n, err);
@@ -285,14 +288,14 @@ static int open_archive(struct layout *l, const struct options *o, struct edera_
 	/* Recent ones of docker are both, and then the manifests are real. */
 	l->saved = l->origin.kind == ORIGIN_DOCKER_ARCHIVE || (l->origin.kind == ORIGIN_ARCHIVE && !has_file(l, "index.json"));
 	if (l->origin.kind == ORIGIN_ARCHIVE && l->saved && !has_file(l, "manifest.json"))
-		return err_set(err, -EBADMSG, "'%.200s' is no image archive: it holds neither an index.json, as OCI's do, nor a manifest.json, as those of docker do", l->where);
+		return err_set(err, -EBADMSG, "%.202s is no image archive: it holds neither an index.json, as OCI's do, nor a manifest.json, as those of docker do", l->where);
 	return 0;
 }
 
 static int open_directory(struct layout *l, struct edera_error *err)
 {
 	l->fd = open(l->origin.file, O_DIRECTORY | O_RDONLY | O_CLOEXEC);
-	return l->fd < 0 ? err_errno(err, -errno, "cannot open the image layout '%.300s'", l->where) : 0;
+	return l->fd < 0 ? err_errno(err, -errno, "cannot open the image layout '%.300s'", l->origin.file) : 0;
 }
 
 int source_layout_new(const struct origin *origin, const struct options *o, struct source **ret, struct edera_error *err)
@@ -304,7 +307,7 @@ int source_layout_new(const struct origin *origin, const struct options *o, stru
 		return err_errno(err, -ENOMEM, "cannot open '%.200s'", origin->file);
 	l->source.ops = &layout_ops;
 	l->origin = *origin;
-	l->where = archive_file_name(&l->origin);
+	archive_file_name(&l->origin, l->where);
 	l->fd = -1;
 	r = origin->kind == ORIGIN_LAYOUT ? open_directory(l, err) : open_archive(l, o, err);
 	if (r) {

@@ -99,11 +99,11 @@ int layout_index_choose(json_object *index, const struct origin *o, const char *
 	if (!found && o->name[0])
 		found = by_tag_of(list, n, o->name);
 	if (!found && o->name[0])
-		return err_set(err, -ENOENT, "'%.200s' holds %zu images, none of them called '%.200s'", where, n, o->name);
+		return err_set(err, -ENOENT, "%.202s holds %zu images, none of them called '%.200s'", where, n, o->name);
 	if (!found && o->tag[0])
-		return err_set(err, -ENOENT, "'%.200s' holds no image with the tag '%s'", where, o->tag);
+		return err_set(err, -ENOENT, "%.202s holds no image with the tag '%s'", where, o->tag);
 	if (!found)
-		return err_set(err, -ENOENT, "'%.200s' holds %zu images; name one%s", where, n, o->kind == ORIGIN_ARCHIVE ? "" : " by its tag, as in oci:DIR:TAG");
+		return err_set(err, -ENOENT, "%.202s holds %zu images; name one%s", where, n, o->kind == ORIGIN_ARCHIVE ? "" : " by its tag, as in oci:DIR:TAG");
 	r = descriptor_parse(found, &d, err);
 	if (!r)
 		strcpy(ret, d.digest);
