@@ -5,7 +5,6 @@
 #include <string.h>
 
 #define LINKS_MAX 40  /* symlinks followed in one path, as the kernel has it */
-#define LIVE_DEPTH_MAX 1024
 #define STEPS_MAX (1ull << 28) /* components walked in all: seconds; no real image comes near */
 
 static void attach(struct tree *t, uint32_t at)
@@ -119,8 +118,8 @@ static int step(struct walk *w, const char *name, size_t len, uint32_t known, st
 	if (n->ino == INO_NONE) {
 		if (!w->make)
 			return -ENOENT;
-		if (tree_node(t, w->at)->depth >= LIVE_DEPTH_MAX)
-			return err_set(err, -ENAMETOOLONG, "the image has directories deeper than %d levels", LIVE_DEPTH_MAX);
+		if (tree_node(t, w->at)->depth >= TREE_DEPTH_MAX)
+			return err_set(err, -ENAMETOOLONG, "the image has directories deeper than %d levels", TREE_DEPTH_MAX);
 		set(t, next, INO_IMPLICIT, w->layer);
 	}
 	w->at = next;
@@ -250,8 +249,8 @@ static int apply_entry(struct tree *t, uint32_t layer, uint32_t index, struct ed
 	if (r)
 		return r;
 	n = tree_node(t, at);
-	if (n->depth > LIVE_DEPTH_MAX)
-		return err_set(err, -ENAMETOOLONG, "the image has directories deeper than %d levels", LIVE_DEPTH_MAX);
+	if (n->depth > TREE_DEPTH_MAX)
+		return err_set(err, -ENAMETOOLONG, "the image has directories deeper than %d levels", TREE_DEPTH_MAX);
 	if (n->ino != INO_NONE && is_dir(t, n) && e->type != ENTRY_DIR)
 		remove_below(t, at, layer);
 	set(t, at, ino, layer);

@@ -100,33 +100,42 @@ static int squashfs_begin(struct sink *sink, uint64_t size, uint32_t *ret, struc
 	uint32_t i;
 	int r;
 
+	if (size > SQUASHFS_FILE_MAX)
+		return err_set(err, -EFBIG, "a file of the image is larger than the %llu TiB that Linux reads from squashfs", SQUASHFS_FILE_MAX >> 40);
 	if (table_add(&s->inodes, 1, &i))
 		return err_set(err, -E2BIG, "the image has more than the %u files allowed (--max-entries)", s->inodes.max);
 	r = sqfs_block_processor_begin_file(s->blocks, table_at(&s->inodes, i), NULL, 0);
 	if (r)
 		return squashfs_error(s, r, "beginning a file", err);
+	squashfs_holes_begin(s);
 	*ret = i;
 	return 0;
 }
 
 static int squashfs_data(struct sink *sink, const void *data, uint64_t n, struct edera_error *err)
 {
-	static const uint8_t zeros[SQUASHFS_BLOCK_SIZE];
 	struct sink_squashfs *s = (struct sink_squashfs *)sink;
 	int r = 0;
 
-	if (data)
-		r = sqfs_block_processor_append(s->blocks, data, n);
-	for (; !data && n > 0 && !r; n -= n < sizeof zeros ? n : sizeof zeros)
-		r = sqfs_block_processor_append(s->blocks, zeros, n < sizeof zeros ? n : sizeof zeros);
+	if (!data) {
+		s->zeros += n;
+		return 0;
+	}
+	if (s->zeros && (r = squashfs_holes_settle(s, err)))
+		return r;
+	s->position += n;
+	r = sqfs_block_processor_append(s->blocks, data, n);
 	return r ? squashfs_error(s, r, "packing a file", err) : 0;
 }
 
 static int squashfs_end(struct sink *sink, struct edera_error *err)
 {
 	struct sink_squashfs *s = (struct sink_squashfs *)sink;
-	int r = sqfs_block_processor_end_file(s->blocks);
+	int r = s->zeros ? squashfs_holes_settle(s, err) : 0;
 
+	if (r)
+		return r;
+	r = sqfs_block_processor_end_file(s->blocks);
 	return r ? squashfs_error(s, r, "ending a file", err) : 0;
 }
 
@@ -152,6 +161,7 @@ static void squashfs_free(struct sink *sink)
 	for (uint32_t i = 0; i < s->inodes.count; i++)
 		sqfs_free(*(void **)table_at(&s->inodes, i));
 	table_free(&s->inodes);
+	table_free(&s->holes);
 	free(s);
 }
 
@@ -185,6 +195,8 @@ int sink_squashfs_new(const struct sink_options *o, struct sink **ret, struct ed
 		.base = { .read_at = output_read, .write_at = output_write, .get_size = output_size, .truncate = output_truncate }, .fd = o->output_fd,
 	};
 	r = table_init(&s->inodes, sizeof(sqfs_inode_generic_t *), o->max_files, err);
+	if (!r)
+		r = squashfs_holes_init(s, err);
 	if (r)
 		goto fail;
 	r = make_compressors(s, o->level);

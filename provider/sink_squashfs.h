@@ -12,9 +12,11 @@
 #include <sqfs/frag_table.h>
 #include <sqfs/inode.h>
 #include <sqfs/io.h>
+#include <sqfs/meta_writer.h>
 #include <sqfs/super.h>
 
 #define SQUASHFS_BLOCK_SIZE 131072
+#define SQUASHFS_FILE_MAX (8ull << 40) /* Linux hangs when it reads a file of squashfs beyond that */
 
 /* libsquashfs writes through this. */
 struct output_file {
@@ -34,9 +36,19 @@ struct sink_squashfs {
 	sqfs_frag_table_t *fragments;
 	sqfs_block_processor_t *blocks;
 	struct table inodes; /* sqfs_inode_generic_t *: libsquashfs keeps the addresses of its elements */
+	/* Sparse files. */
+	struct table holes;
+	uint64_t holes_size;
+	uint64_t position, zeros; /* of the file being packed: how far it is, and zeros that follow */
 };
 
 int squashfs_error(struct sink_squashfs *, int code, const char *doing, struct edera_error *);
+/* Holes: of a file that begins; what came of zeros before data and at the end; of the inode, once all is packed. */
+int squashfs_holes_init(struct sink_squashfs *, struct edera_error *);
+void squashfs_holes_begin(struct sink_squashfs *);
+int squashfs_holes_settle(struct sink_squashfs *, struct edera_error *);
+int squashfs_holes_inode(struct sink_squashfs *, uint32_t file, sqfs_inode_generic_t *, bool *ret_any);
+int squashfs_holes_write(struct sink_squashfs *, uint32_t file, const sqfs_inode_generic_t *, sqfs_meta_writer_t *);
 /* Inodes, directories and tables, then the super block. */
 int squashfs_metadata(struct sink_squashfs *, struct tree *, struct edera_error *);
 

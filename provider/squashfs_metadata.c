@@ -123,6 +123,7 @@ static int xattr_index(struct metadata *m, const struct entry *e, uint32_t *ret)
 /* Owner, mode, time, number, attributes: then the inode is written and its place given. */
 static int write_inode(struct metadata *m, sqfs_inode_generic_t *ino, const struct entry *e, uint32_t number, uint64_t *ret_ref)
 {
+	bool holes = false;
 	uint32_t xattr, offset;
 	uint64_t block;
 	int r = id_index(m, e ? e->uid : 0, &ino->base.uid_idx);
@@ -136,10 +137,12 @@ static int write_inode(struct metadata *m, sqfs_inode_generic_t *ino, const stru
 	ino->base.mode = e ? e->mode : 0755;
 	ino->base.mod_time = e ? e->mtime : 0;
 	ino->base.inode_number = number;
+	if (e && e->type == ENTRY_FILE && (r = squashfs_holes_inode(m->s, e->data, ino, &holes)))
+		return fail(m, r, "writing an inode");
 	if (xattr != 0xffffffffu && (r = sqfs_inode_set_xattr_index(ino, xattr)))
 		return fail(m, r, "writing an inode");
 	sqfs_meta_writer_get_position(m->inodes, &block, &offset);
-	r = sqfs_meta_writer_write_inode(m->inodes, ino);
+	r = holes ? squashfs_holes_write(m->s, e->data, ino, m->inodes) : sqfs_meta_writer_write_inode(m->inodes, ino);
 	if (r)
 		return fail(m, r, "writing an inode");
 	*ret_ref = block << 16 | offset;
@@ -299,6 +302,9 @@ static int write_tables(struct metadata *m)
 	s->super.inode_count = m->n_inodes;
 	if (!r)
 		r = sqfs_frag_table_write(s->fragments, f, &s->super, s->compressor);
+	/* With it there are file handles: NFS and overlayfs ask for them. */
+	if (!r)
+		r = sqfs_dir_writer_write_export_table(m->dir, f, s->compressor, tree_node(m->t, TREE_ROOT)->number, s->super.root_inode_ref, &s->super);
 	if (!r)
 		r = sqfs_id_table_write(m->ids, f, &s->super, s->compressor);
 	if (!r)
@@ -329,7 +335,7 @@ int squashfs_metadata(struct sink_squashfs *s, struct tree *t, struct edera_erro
 	m->xattrs = sqfs_xattr_writer_create(0);
 	m->inodes = sqfs_meta_writer_create(f, s->compressor, 0);
 	m->dirs = sqfs_meta_writer_create(f, s->compressor, SQFS_META_WRITER_KEEP_IN_MEMORY);
-	m->dir = m->dirs ? sqfs_dir_writer_create(m->dirs, 0) : NULL;
+	m->dir = m->dirs ? sqfs_dir_writer_create(m->dirs, SQFS_DIR_WRITER_CREATE_EXPORT_TABLE) : NULL;
 	if (!m->links || !m->refs || !m->ids || !m->xattrs || !m->inodes || !m->dir)
 		return err_errno(err, -ENOMEM, "cannot write an image's metadata");
 	s->super.inode_table_start = f->get_size(f);

@@ -213,22 +213,21 @@ static int old_sparse_continuation(struct tar *t, struct edera_error *err)
 /* PAX 1.0 keeps the map as text lines at the start of the file's data, padded to a block. */
 static int sparse_map_in_data(struct tar *t, struct edera_error *err)
 {
-	_buf_ struct buf text = BUF_INIT;
+	uint8_t block[TAR_BLOCK_SIZE];
+	struct tar_map map = { 0 };
 	bool complete = false;
 
+	t->meta.n_extents = 0;
 	while (!complete) {
 		int r;
 
-		if (t->stored < TAR_BLOCK_SIZE || text.len >= TAR_SPECIAL_MAX)
+		if (t->stored < TAR_BLOCK_SIZE)
 			return err_set(err, -EBADMSG, "'%.200s': the map of a sparse file does not end", t->meta.path);
-		if (buf_reserve(&text, TAR_BLOCK_SIZE))
-			return err_errno(err, -ENOMEM, "cannot read a sparse map");
-		r = take(t, text.data + text.len, TAR_BLOCK_SIZE, err);
+		r = take(t, block, sizeof block, err);
 		if (r)
 			return r;
-		text.len += TAR_BLOCK_SIZE;
 		t->stored -= TAR_BLOCK_SIZE;
-		r = tar_meta_sparse_text(&t->meta, (const char *)text.data, text.len, &complete, err);
+		r = tar_meta_sparse_text(&t->meta, &map, (const char *)block, sizeof block, &complete, err);
 		if (r)
 			return r;
 	}

@@ -17,6 +17,7 @@ void tar_meta_reset(struct tar_meta *m)
 	buf_clear(&m->gnu_link);
 	buf_clear(&m->pax_text);
 	buf_clear(&m->xattrs);
+	m->n_xattrs = 0;
 	m->xattrs_dropped = 0;
 	m->has = 0;
 	m->sparse = m->sparse_in_data = m->old_sparse_more = false;
@@ -57,7 +58,7 @@ int tar_number(const uint8_t *field, size_t n, int64_t *ret)
 
 	if (field[0] & 0x80)
 		return binary_number(field, n, ret);
-	while (i < n && field[i] == ' ')
+	while (i < n && (field[i] == ' ' || field[i] == 0))
 		i++;
 	for (; i < n && field[i] >= '0' && field[i] <= '7'; i++)
 		v = v << 3 | (uint64_t)(field[i] - '0');
@@ -206,7 +207,7 @@ int tar_meta_sparse_block(struct tar_meta *m, const uint8_t block[TAR_BLOCK_SIZE
 	return 0;
 }
 
-static int entry_type(struct tar_meta *m, uint8_t flag, enum tar_type *ret)
+static int entry_type(struct tar_meta *m, uint8_t flag, uint64_t size, enum tar_type *ret)
 {
 	size_t n = strlen(m->path);
 
@@ -214,7 +215,8 @@ static int entry_type(struct tar_meta *m, uint8_t flag, enum tar_type *ret)
 	case 0:
 	case '0':
 	case '7':
-		*ret = n && m->path[n - 1] == '/' ? TAR_DIR : TAR_FILE;
+		/* Old ones mark directories so; with data, it is a file all the same. */
+		*ret = n && m->path[n - 1] == '/' && size == 0 ? TAR_DIR : TAR_FILE;
 		return 0;
 	case 'S':
 		*ret = TAR_FILE;
@@ -269,7 +271,7 @@ int tar_meta_entry(struct tar_meta *m, const uint8_t block[TAR_BLOCK_SIZE], uint
 		*size = m->pax_size;
 	if (*size > INT64_MAX)
 		return err_set(err, -EBADMSG, "'%.200s': the size in its tar header is out of range", m->path);
-	if (entry_type(m, block[156], &e->type))
+	if (entry_type(m, block[156], *size, &e->type))
 		return 1;
 	r = choose_owner(m, block, e, err);
 	if (r)

@@ -8,11 +8,18 @@
 
 #define TAR_BLOCK_SIZE 512
 #define TAR_SPECIAL_MAX (1u << 20)  /* bytes of one record of long names or attributes */
-#define TAR_EXTENTS_MAX (1u << 18)  /* pieces of a sparse file */
-#define TAR_XATTR_VALUE_MAX 65536u  /* the kernel's own limit */
+#define TAR_EXTENTS_MAX (1u << 20)  /* pieces of a sparse file */
+#define TAR_XATTR_VALUE_MAX 65536u  /* the kernel's own limits */
+#define TAR_XATTR_NAMES_MAX 65536u  /* of a file, each with its NUL */
 
 struct tar_extent {
 	uint64_t offset, length;
+};
+
+/* Where the reading of a map is that stands before the data: "number\nnumber\n..."; the first says how many pairs follow. */
+struct tar_map {
+	uint64_t want, n, number, offset;
+	bool digits;
 };
 
 struct tar_meta {
@@ -24,6 +31,7 @@ struct tar_meta {
 	uint64_t pax_size, pax_uid, pax_gid, pax_real_size;
 	int64_t pax_mtime;
 	struct buf xattrs;
+	size_t n_xattrs;
 	uint32_t xattrs_dropped;
 	/* Sparse files. */
 	bool sparse, sparse_in_data, old_sparse_more;
@@ -45,7 +53,7 @@ int tar_meta_pax(struct tar_meta *m, struct edera_error *);
 /* The header of an entry: 0 and ret, *size (stored bytes that follow); 1 for an unknown type. */
 int tar_meta_entry(struct tar_meta *m, const uint8_t block[TAR_BLOCK_SIZE], uint64_t *size, struct tar_entry *ret, struct edera_error *);
 int tar_meta_sparse_block(struct tar_meta *m, const uint8_t block[TAR_BLOCK_SIZE], bool *ret_more, struct edera_error *);
-int tar_meta_sparse_text(struct tar_meta *m, const char *text, size_t len, bool *ret_complete, struct edera_error *);
+int tar_meta_sparse_text(struct tar_meta *m, struct tar_map *map, const char *text, size_t len, bool *ret_complete, struct edera_error *);
 int tar_meta_sparse_map(struct tar_meta *m, const char *map, struct edera_error *); /* PAX 0.1 */
 int tar_meta_sparse_check(struct tar_meta *m, uint64_t stored, struct edera_error *);
 int tar_meta_add_extent(struct tar_meta *m, uint64_t offset, uint64_t length, struct edera_error *);

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tar_pax.h"
 #include "tar_header.h"
+#include "base/cleanup.h"
 #include "base/text.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #define XATTR "SCHILY.xattr."
+#define XATTR_HEAD (sizeof(uint16_t) + sizeof(uint32_t))
 
 int tar_meta_add_extent(struct tar_meta *m, uint64_t offset, uint64_t length, struct edera_error *err)
 {
@@ -42,41 +44,36 @@ int tar_meta_sparse_check(struct tar_meta *m, uint64_t stored, struct edera_erro
 	return 0;
 }
 
-/* Extents as "number\nnumber\n..."; the first number says how many pairs follow. */
-int tar_meta_sparse_text(struct tar_meta *m, const char *text, size_t len, bool *ret_complete, struct edera_error *err)
+int tar_meta_sparse_text(struct tar_meta *m, struct tar_map *map, const char *text, size_t len, bool *ret_complete, struct edera_error *err)
 {
-	uint64_t want = 0, number = 0, offset = 0, n = 0;
-	bool digits = false;
-
-	m->n_extents = 0;
 	for (size_t i = 0; i < len; i++) {
 		if (text[i] >= '0' && text[i] <= '9') {
-			if (number > INT64_MAX / 16)
+			if (map->number > INT64_MAX / 16)
 				return err_set(err, -EBADMSG, "'%.200s': a number in the map of the sparse file is too large", m->path);
-			number = number * 10 + (uint64_t)(text[i] - '0');
-			digits = true;
+			map->number = map->number * 10 + (uint64_t)(text[i] - '0');
+			map->digits = true;
 			continue;
 		}
-		if (text[i] != '\n' || !digits)
+		if (text[i] != '\n' || !map->digits)
 			return err_set(err, -EBADMSG, "'%.200s': the map of the sparse file is not numbers", m->path);
-		if (n == 0) {
-			if (number > TAR_EXTENTS_MAX)
+		if (map->n == 0) {
+			if (map->number > TAR_EXTENTS_MAX)
 				return err_set(err, -E2BIG, "'%.200s': the sparse file has more than %u pieces", m->path, TAR_EXTENTS_MAX);
-			want = number * 2;
-		} else if (n & 1) {
-			offset = number;
+			map->want = map->number * 2;
+		} else if (map->n & 1) {
+			map->offset = map->number;
 		} else {
-			int r = tar_meta_add_extent(m, offset, number, err);
+			int r = tar_meta_add_extent(m, map->offset, map->number, err);
 
 			if (r)
 				return r;
 		}
-		if (n++ == want) {
+		if (map->n++ == map->want) {
 			*ret_complete = true;
 			return 0;
 		}
-		number = 0;
-		digits = false;
+		map->number = 0;
+		map->digits = false;
 	}
 	return 0;
 }
@@ -132,27 +129,69 @@ int tar_meta_xattr(struct tar_meta *m, const char *name, size_t name_len, const 
 	}
 	if (len > TAR_XATTR_VALUE_MAX)
 		return err_set(err, -E2BIG, "the attribute '%.*s' is larger than %u bytes", (int)name_len, name, TAR_XATTR_VALUE_MAX);
-	/* Given twice, the last one counts. */
-	for (size_t at = 0; at < m->xattrs.len;) {
-		uint16_t k;
-		uint32_t v;
-
-		memcpy(&k, m->xattrs.data + at, sizeof k);
-		memcpy(&v, m->xattrs.data + at + sizeof k, sizeof v);
-		if (k == n16 && memcmp(m->xattrs.data + at + 6, name, k) == 0) {
-			size_t all = 6 + (size_t)k + v;
-
-			memmove(m->xattrs.data + at, m->xattrs.data + at + all, m->xattrs.len - at - all);
-			m->xattrs.len -= all;
-			break;
-		}
-		at += 6 + (size_t)k + v;
-	}
 	buf_append(&m->xattrs, &n16, sizeof n16);
 	buf_append(&m->xattrs, &n32, sizeof n32);
 	buf_append(&m->xattrs, name, name_len);
 	buf_append(&m->xattrs, value, len);
+	m->n_xattrs++;
 	return m->xattrs.failed ? err_errno(err, -ENOMEM, "cannot keep an attribute") : 0;
+}
+
+struct attribute {
+	const uint8_t *at;
+	uint16_t name_len;
+	uint32_t size; /* all of it */
+};
+
+/* By name; of one name, the last one first. */
+static int attribute_order(const void *a, const void *b)
+{
+	const struct attribute *x = a, *y = b;
+	size_t n = x->name_len < y->name_len ? x->name_len : y->name_len;
+	int r = memcmp(x->at + XATTR_HEAD, y->at + XATTR_HEAD, n);
+
+	if (r)
+		return r;
+	if (x->name_len != y->name_len)
+		return x->name_len < y->name_len ? -1 : 1;
+	return x->at > y->at ? -1 : 1;
+}
+
+static bool same_name(const struct attribute *a, const struct attribute *b)
+{
+	return a->name_len == b->name_len && memcmp(a->at + XATTR_HEAD, b->at + XATTR_HEAD, a->name_len) == 0;
+}
+
+/* In the order of names, each once: given twice, the last one counts. */
+static int settle_xattrs(struct tar_meta *m, struct edera_error *err)
+{
+	_free_ struct attribute *list = calloc(m->n_xattrs + 1, sizeof *list);
+	const uint8_t *p = m->xattrs.data, *end = p + m->xattrs.len;
+	struct buf sorted = BUF_INIT;
+	size_t n = 0, names = 0;
+
+	if (!list)
+		return err_errno(err, -ENOMEM, "cannot keep attributes");
+	for (; p < end; p += list[n++].size) {
+		uint32_t v;
+
+		list[n].at = p;
+		memcpy(&list[n].name_len, p, sizeof list[n].name_len);
+		memcpy(&v, p + sizeof list[n].name_len, sizeof v);
+		list[n].size = XATTR_HEAD + list[n].name_len + v;
+	}
+	qsort(list, n, sizeof *list, attribute_order);
+	for (size_t i = 0; i < n; i++) {
+		if (i && same_name(&list[i - 1], &list[i]))
+			continue;
+		names += list[i].name_len + 1u;
+		buf_append(&sorted, list[i].at, list[i].size);
+	}
+	buf_free(&m->xattrs);
+	m->xattrs = sorted;
+	if (names > TAR_XATTR_NAMES_MAX)
+		return err_set(err, -E2BIG, "the names of the attributes of a file take more than %u bytes", TAR_XATTR_NAMES_MAX);
+	return sorted.failed ? err_errno(err, -ENOMEM, "cannot keep attributes") : 0;
 }
 
 static int text_value(const char *key, const char *value, size_t len, const char **ret, struct edera_error *err)
@@ -236,6 +275,10 @@ static int record(struct tar_meta *m, const char *key, const char *value, size_t
 
 		if (strcmp(key, k->key))
 			continue;
+		if (len == 0) { /* as if it had not been given */
+			m->has &= ~k->bit;
+			return 0;
+		}
 		if (text_parse_u64(value, 0, INT64_MAX, (uint64_t *)((char *)m + k->offset)))
 			return err_set(err, -EBADMSG, "the PAX record '%s' is not a number in range", key);
 		m->has |= k->bit;
@@ -251,6 +294,10 @@ static int record(struct tar_meta *m, const char *key, const char *value, size_t
 		r = text_value(key, value, len, &m->pax_sparse_name, err);
 		m->has |= PAX_SPARSE_NAME;
 	} else if (!strcmp(key, "mtime")) {
+		if (len == 0) {
+			m->has &= ~PAX_MTIME;
+			return 0;
+		}
 		if (time_value(value, &m->pax_mtime))
 			return err_set(err, -EBADMSG, "the PAX record 'mtime' is not a time");
 		m->has |= PAX_MTIME;
@@ -268,6 +315,7 @@ int tar_meta_pax(struct tar_meta *m, struct edera_error *err)
 	/* A second extended header replaces the first. */
 	m->has = 0;
 	m->n_extents = 0;
+	m->n_xattrs = 0;
 	buf_clear(&m->xattrs);
 	while (p < end) {
 		char *key, *value, *stop = p;
@@ -289,5 +337,5 @@ int tar_meta_pax(struct tar_meta *m, struct edera_error *err)
 		if (r)
 			return r;
 	}
-	return 0;
+	return m->n_xattrs > 1 ? settle_xattrs(m, err) : 0;
 }

@@ -14,7 +14,7 @@
 #include "table.h"
 #include "tar.h"
 
-#define TREE_DEPTH_MAX 512   /* components of a path */
+#define TREE_DEPTH_MAX 2048  /* components of a path, and levels of directories: as many as a path of 4095 bytes has */
 #define TREE_LAYERS_MAX 4096
 
 /* Inode numbers of a node: what it is at this point of the replay. */

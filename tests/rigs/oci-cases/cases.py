@@ -206,7 +206,9 @@ case('name-255', 'a component of 255 bytes', [file('x', '1', records={'path': 'm
 case('name-256', 'a component of 256 bytes', [file('x', '1', records={'path': 'm' * 256})], REFUSE)
 case('name-nul', 'a name with a NUL byte', [file('x', '1', records={'path': b'a\0b'})], REFUSE)
 case('name-5000', 'a name longer than any path', [file('x', '1', records={'path': '/'.join(['p' * 99] * 50)})], REFUSE)
-case('deep', '600 directories deep', [file('x', '1', records={'path': '/'.join(['p'] * 600)})], REFUSE)
+case('deep', '2000 directories deep', [file('x', '1', records={'path': '/'.join(['p'] * 2000)})], {'p': 'd', '/'.join(['p'] * 1000): 'd,nlink=3'})
+case('deeper', 'deeper than a path can say, by way of symlinks', [b''.join(dir('x', records={'path': '/'.join(['p'] * n)}) for n in range(1, 1200)) +
+     symlink('x', 'y', records={'path': 's', 'linkpath': '/'.join(['p'] * 1199)}) + file('x', '1', records={'path': 's/' + '/'.join(['p'] * 1199)})], REFUSE)
 case('symlink-empty', 'a symlink to nothing at all', [symlink('s', '')], REFUSE)
 
 # --- the same path twice in a layer
@@ -222,6 +224,14 @@ case('type-unknown', 'unknown types are passed over with their data', [file('y',
 case('pax-global', 'a global header is no file', [pax({'comment': 'c' * 2000, 'path': 'wrong'}, b'g') + file('x', '1')], {'x': 'f:1'}, ['wrong', 'pax_global_header'])
 case('pax-size', 'the size stands in the PAX record only', [entry('x', b'0', b'12345', records={'size': '5'}, size=0) + file('y', '2')], {'x': 'f:12345', 'y': 'f:2'})
 case('size-binary', 'a size in base-256', [header(b'x', patch={124: b'\x80' + (5).to_bytes(11, 'big')}) + padded(b'12345') + file('y', '2')], {'x': 'f:12345', 'y': 'f:2'})
+case('pax-empty', 'an empty value takes a record back', [file('x', '1', uid=7, mtime=9, records=[('uid', '5'), ('mtime', '3'), ('uid', ''), ('mtime', '')])], {'x': 'f:1,uid=7,mtime=9'})
+case('number-leading', 'numbers after blanks and NULs', [file('x', '1', patch={100: b'  0600 \0', 108: b'\0 00007\0'})], {'x': 'f:1,mode=600,uid=7'})
+case('slash-with-data', 'a trailing slash, but there is data', [file('x/', 'data') + file('y', '1')], {'x': 'f:data', 'y': 'f:1'})
+case('xattr-many', 'a thousand attributes', [file('x', '1', records={'SCHILY.xattr.user.k%d' % i: b'v%d' % i for i in range(1000)})], {'x': 'f:1,x:user.k0=' + b'v0'.hex() + ',x:user.k999=' + b'v999'.hex()})
+case('xattr-twice', 'an attribute given twice: the last one counts', [file('x', '1', records=[('SCHILY.xattr.user.k', b'1'), ('SCHILY.xattr.user.j', b'2'), ('SCHILY.xattr.user.k', b'3')])],
+     {'x': 'f:1,x:user.k=33,x:user.j=32'})
+case('xattr-too-many', 'more attributes than a kernel can list', [file('x', '1', records={'SCHILY.xattr.user.%06d' % i: b'v' for i in range(20000)})], REFUSE)
+case('error-line', 'what an error quotes stays on its line', [A + hardlink('a/x\ny\x1b[2J', 'a/none')], REFUSE)
 case('checksum', 'a wrong checksum', [file('x', '1', checksum=b'000001\0 ')], REFUSE)
 case('size-negative', 'a negative size', [header(b'x', patch={124: b'\xff' * 12}) + padded(b'1')], REFUSE)
 case('number-garbage', 'a mode that is no number', [file('x', '1', patch={100: b'0x1ff\0\0\0'})], REFUSE)
@@ -279,8 +289,36 @@ case('sparse-pax-10', 'PAX 1.0', [entry('GNUSparseFile.1/s', b'0', MAP + DATA, r
 case('sparse-overlap', 'pieces that overlap', [entry('s', b'0', DATA * 2, records=[('GNU.sparse.size', '4096'), ('GNU.sparse.offset', '0'), ('GNU.sparse.numbytes', '1024'),
      ('GNU.sparse.offset', '512'), ('GNU.sparse.numbytes', '1024')])], REFUSE)
 case('sparse-short', 'pieces that do not add up', [entry('s', b'0', DATA, records={'GNU.sparse.size': '4096', 'GNU.sparse.map': '0,512'})], REFUSE)
-case('sparse-huge', 'a hole of 20 GiB', [entry('s', b'0', DATA, records={'GNU.sparse.size': str(20 << 30), 'GNU.sparse.map': '0,1024'}) + file('y', '2')],
-     {'s': f'f,size={20 << 30}', 'y': 'f:2'})
+case('sparse-huge', 'a lastlog of 423 GB', [entry('s', b'0', DATA, records={'GNU.sparse.size': str(423 << 30), 'GNU.sparse.map': '0,1024'}) + file('y', '2')],
+     {'s': f'f,size={423 << 30}', 'y': 'f:2'})
+case('sparse-too-large', 'a hole larger than a kernel reads', [entry('s', b'0', DATA, records={'GNU.sparse.size': str((1 << 63) - 1), 'GNU.sparse.map': '0,1024'})], REFUSE)
+case('sparse-too-many', 'holes of several files that are too large together', [b''.join(entry('s%d' % i, b'0', DATA, records={'GNU.sparse.size': str(3 << 40), 'GNU.sparse.map': '0,1024'})
+     for i in range(3))], REFUSE)
+PIECES = [(i * 1024, 512) for i in range(300000)]
+PIECES_MAP = padded((f'{len(PIECES)}\n' + ''.join(f'{o}\n{n}\n' for o, n in PIECES)).encode())
+case('sparse-pieces', '300000 pieces', [entry('s', b'0', PIECES_MAP + b'B' * 512 * len(PIECES), records={'GNU.sparse.major': '1', 'GNU.sparse.minor': '0', 'GNU.sparse.name': 's',
+     'GNU.sparse.realsize': str(1024 * len(PIECES))}) + file('y', '2')], {'s': f'f,size={1024 * len(PIECES)}', 'y': 'f:2'})
+
+
+def sparse_file(name, pieces, size):
+    """With its content; pieces are (offset, bytes)."""
+    whole = bytearray(size)
+    for at, data in pieces:
+        whole[at:at + len(data)] = data
+    return entry(name, b'0', b''.join(d for _, d in pieces), records={'GNU.sparse.size': str(size), 'GNU.sparse.map': ','.join(f'{o},{len(d)}' for o, d in pieces)}), bytes(whole)
+
+
+def sparse_shapes():
+    """Holes that begin and end before, at and after the blocks of squashfs."""
+    tar, expect, k = b'', {}, 128 << 10
+    for i, (at, n, size) in enumerate((a, n, s) for a in (0, 1, k - 1, k, k + 1, 3 * k) for n in (0, 1, k, k + 5, 2 * k) for s in (a + n, a + n + 1, 4 * k, 6 * k + 7) if a + n <= s):
+        e, whole = sparse_file('s%d' % i, [(at, bytes([i % 255 + 1]) * n), (size, b'')], size)
+        tar += e
+        expect['s%d' % i] = f'f,size={size},sha256=' + hashlib.sha256(whole).hexdigest()
+    return tar, expect
+
+
+case('sparse-shapes', 'holes around block borders', [sparse_shapes()[0]], sparse_shapes()[1])
 case('zeros', 'a file of zeros', [file('s', bytes(3 * MIB + 5)) + file('y', '2')], {'s': f'f,size={3 * MIB + 5},sha256=' + sha(bytes(3 * MIB + 5)), 'y': 'f:2'})
 BIG = bytes(i * i >> 7 & 255 for i in range(700000))
 case('content', 'files of every size around a block', [b''.join(file(f'f{n}', BIG[:n]) for n in (0, 1, 511, 512, 513, 131071, 131072, 131073, 262144, 700000))],
