@@ -4,7 +4,7 @@
 
 The daemon runs with zones that are never launched. What it has to show: what containerd has is not downloaded, what containerd lacks or has
 wrong is, and the squashfs is the same either way."""
-import hashlib, json, os, re, shutil, signal, subprocess, sys, tempfile, time, traceback
+import base64, hashlib, json, os, re, shutil, signal, subprocess, sys, tempfile, time, traceback
 
 SRC, BUILD = os.environ['SRC_DIR'], os.environ['BUILD_DIR']
 RIGS = SRC + '/tests/rigs/'
@@ -302,17 +302,27 @@ def case_turned_off():
 
 
 def case_private():
-    """What containerd pulled with credentials needs none here."""
+    """What containerd pulled with credentials needs none here; what it lacks is fetched with those of whoever asks."""
     forget()
     registry.stop()
+    hashed = run(sys.executable, '-W', 'ignore', '-c', 'import crypt; print(crypt.crypt("secret", crypt.mksalt(crypt.METHOD_BLOWFISH, rounds=16)))')
     with open(WORK + '/htpasswd', 'w') as f:
-        f.write('nobody:$2y$05$abcdefghijklmnopqrstuu2ZxpQGbC1wP6W4xvB4s6wT3U0C9bq1a\n')
-    run(RIGS + 'registry', 'start', REGISTRY, '--port', str(registry.port), '--auth', WORK + '/htpasswd')
-    assert pull('containerd:' + ONE, WANT_ONE) == one
-    forget()
-    assert 'password' in protect('image', 'pull', ONE, fails=True)
-    registry.stop()
-    registry.start()
+        f.write(f'me:{hashed}\n')
+    os.mkdir(WORK + '/docker')
+    with open(WORK + '/docker/config.json', 'w') as f:
+        json.dump({'auths': {registry.host: {'auth': base64.b64encode(b'me:secret').decode()}}}, f)
+    try:
+        run(RIGS + 'registry', 'start', REGISTRY, '--port', str(registry.port), '--auth', WORK + '/htpasswd')
+        assert pull('containerd:' + ONE, WANT_ONE) == one
+        forget()
+        assert 'password' in protect('image', 'pull', ONE, fails=True)
+        with Taken(layers[1]):
+            assert layers[1] in protect('image', 'pull', '--progress', 'none', 'containerd:' + ONE, fails=True)
+            os.environ['DOCKER_CONFIG'] = WORK + '/docker'
+            assert pull('containerd:' + ONE, WANT_ONE) == one
+    finally:
+        os.environ.pop('DOCKER_CONFIG', None)
+        registry.stop()
 
 
 # --- main
