@@ -5,6 +5,7 @@
 #include "base/text.h"
 #include "cli/suggest.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -109,7 +110,7 @@ static int check_choice(struct parser *p, const struct opt *o, const char *value
 static int store(struct parser *p, const struct opt *o, const char *value)
 {
 	void *m = member(p, o);
-	uint64_t number;
+	uint64_t number, limit;
 	int r;
 
 	if (o->choices) {
@@ -129,9 +130,12 @@ static int store(struct parser *p, const struct opt *o, const char *value)
 		return 0;
 	case OPT_U32:
 	case OPT_U64:
-		r = text_parse_u64(value, 0, o->type == OPT_U32 ? UINT32_MAX : UINT64_MAX, &number);
+		limit = o->type == OPT_U32 ? UINT32_MAX : UINT64_MAX;
+		r = text_parse_u64(value, 0, limit, &number);
+		if (r == -ERANGE)
+			return err_set(p->err, -EINVAL, "--%s takes a whole number up to %" PRIu64 ", not '%s'", o->name, limit, value);
 		if (r)
-			return err_set(p->err, -EINVAL, "--%s takes a whole number%s, not '%s'", o->name, r == -ERANGE ? " that is smaller" : "", value);
+			return err_set(p->err, -EINVAL, "--%s takes a whole number, not '%s'", o->name, value);
 		if (o->type == OPT_U32)
 			*(uint32_t *)m = (uint32_t)number;
 		else

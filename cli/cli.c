@@ -37,14 +37,20 @@ static int try_socket(const char *path)
 	return connect(fd, (struct sockaddr *)&a, sizeof a) < 0 ? -errno : 0;
 }
 
+/* How a daemon is started here. */
+static const char *start_command(void)
+{
+	return access("/run/systemd/system", F_OK) == 0 ? "systemctl start protect-daemon" : "protect-daemon &";
+}
+
 static int unreachable(struct edera_error *err, int r, const char *path)
 {
 	if (r == -EACCES || r == -EPERM)
 		return err_set(err, r, "may not use the daemon's socket '%s': run this as root, or as a member of the socket's group", path);
 	if (r == -ECONNREFUSED)
-		return err_set(err, r, "the daemon is not running: nobody answers on '%s'; start it: systemctl start protect-daemon", path);
+		return err_set(err, r, "the daemon is not running: nobody answers on '%s'; start it: %s", path, start_command());
 	if (r == -ENOENT)
-		return err_set(err, r, "the daemon is not running: there is no socket '%s'; start it: systemctl start protect-daemon", path);
+		return err_set(err, r, "the daemon is not running: there is no socket '%s'; start it: %s", path, start_command());
 	return err_errno(err, r, "cannot connect to the daemon on '%s'", path);
 }
 

@@ -58,6 +58,8 @@ void cli_run_until(struct cli *, const int *flag);
 /* ---- names ---- */
 
 /* The id that a name or an id stands for; "unable to resolve zone 'X'" if there is none. Freed by the caller. */
+bool cli_begins_id(const char *id, const char *wanted); /* or is it; six characters at least */
+/* By name, id or the beginning of an id that is no other's. */
 int cli_resolve_zone(struct cli *, const char *name, char **ret_id, struct edera_error *);
 int cli_resolve_workload(struct cli *, const char *name, char **ret_id, struct edera_error *);
 

@@ -2,8 +2,41 @@
 #include "cli/cli.h"
 #include "cli/alloc.h"
 #include "base/text.h"
+#include "cli/workload/workload.h"
+#include "cli/zone/zone.h"
 
 #include <string.h>
+
+bool cli_begins_id(const char *id, const char *wanted)
+{
+	size_t n = strlen(wanted);
+
+	/* Shorter ones are too easily another's. */
+	return n >= 6 && !strncmp(id, wanted, n);
+}
+
+/* The one row whose id begins so. -ENOENT: none; -EINVAL: several. */
+static int by_prefix(const struct list *list, const char *(*id_of)(const void *row), const char *wanted, char **ret_id, struct edera_error *err)
+{
+	const char *found = NULL;
+
+	for (size_t i = 0; i < list->n; i++) {
+		const char *id = id_of(list->rows[i]);
+
+		if (!cli_begins_id(id, wanted))
+			continue;
+		if (found)
+			return err_set(err, -EINVAL, "'%s' is the beginning of more than one id: %s and %s; give more of it", wanted, found, id);
+		found = id;
+	}
+	if (!found)
+		return -ENOENT;
+	*ret_id = need(strdup(found));
+	return 0;
+}
+
+static const char *zone_id(const void *row) { return ((const Protect__Control__V1__Zone *)row)->id; }
+static const char *workload_id(const void *row) { return ((const Protect__Control__V1__Workload *)row)->id; }
 
 static int unresolved(struct edera_error *err, int r, const char *what, const char *name)
 {
@@ -28,8 +61,17 @@ int cli_resolve_zone(struct cli *cli, const char *name, char **ret_id, struct ed
 		r = cli_call(cli, CONTROL, "ResolveZoneId", &by_name, &resolved, err);
 		id = !r ? resolved->zone_id : NULL;
 	}
-	if (!id || !*id)
-		return unresolved(err, r, "zone", name);
+	if ((!id || !*id) && (!r || r == -ENOENT)) {
+		struct replies replies _replies_ = { 0 };
+		struct list list _list_ = { 0 };
+
+		r = zone_collect(cli, &replies, &list, err);
+		if (!r)
+			r = by_prefix(&list, zone_id, name, ret_id, err);
+		return r ? unresolved(err, r, "zone", name) : 0;
+	}
+	if (r)
+		return r;
 	*ret_id = need(strdup(id));
 	return 0;
 }
@@ -52,8 +94,17 @@ int cli_resolve_workload(struct cli *cli, const char *name, char **ret_id, struc
 		r = cli_call(cli, CONTROL, "ResolveWorkloadId", &by_name, &resolved, err);
 		id = !r ? resolved->workload_id : NULL;
 	}
-	if (!id || !*id)
-		return unresolved(err, r, "workload", name);
+	if ((!id || !*id) && (!r || r == -ENOENT)) {
+		struct replies replies _replies_ = { 0 };
+		struct list list _list_ = { 0 };
+
+		r = workload_collect(cli, &replies, &list, err);
+		if (!r)
+			r = by_prefix(&list, workload_id, name, ret_id, err);
+		return r ? unresolved(err, r, "workload", name) : 0;
+	}
+	if (r)
+		return r;
 	*ret_id = need(strdup(id));
 	return 0;
 }

@@ -20,6 +20,8 @@
 #include <sys/prctl.h>
 #include <sys/stat.h>
 
+#define LOCK_TRIES 40
+#define LOCK_PAUSE_US 50000
 #define WORKERS_MAX 64
 #define STOP_GRACE_MS 3000
 #define LOW_DESCRIPTORS 16
@@ -67,7 +69,10 @@ static int lock_data_dir(const struct daemon *d, struct edera_error *err)
 	fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
 	if (fd < 0)
 		return err_errno(err, -errno, "cannot open '%s'", path);
-	if (flock(fd, LOCK_EX | LOCK_NB) < 0) {
+	/* One that was killed a moment ago may not be quite gone. */
+	for (int tries = 0; (r = flock(fd, LOCK_EX | LOCK_NB)) < 0 && errno == EWOULDBLOCK && tries < LOCK_TRIES; tries++)
+		usleep(LOCK_PAUSE_US);
+	if (r < 0) {
 		close(fd);
 		return err_set(err, -EBUSY, "another protect-daemon runs on '%s'; stop it, or give this one its own with --data-dir", d->data_dir);
 	}

@@ -5,6 +5,10 @@
 
 static const struct grpc_method control_methods[] = {
 	{ .name = "GetHostStatus", .message = service_host_status },
+	{ .name = "GetHostCpuTopology", .message = service_host_cpu_topology },
+	{ .name = "ListDevices", .message = service_list_devices },
+	{ .name = "ListNetworkReservations", .server_stream = true, .message = service_list_network_reservations },
+	{ .name = "ReadZoneMetrics", .message = service_read_zone_metrics, .closed = service_read_zone_metrics_closed },
 	{ .name = "CreateZone", .message = service_create_zone },
 	{ .name = "DestroyZone", .message = service_destroy_zone },
 	{ .name = "GetZone", .message = service_get_zone },

@@ -64,6 +64,12 @@ void service_workload_logs_writable(struct grpc_call *);
 void service_workload_logs_closed(struct grpc_call *);
 /* service_host.c */
 void service_host_status(struct grpc_call *, const ProtobufCMessage *);
+void service_host_cpu_topology(struct grpc_call *, const ProtobufCMessage *);
+void service_list_devices(struct grpc_call *, const ProtobufCMessage *);
+void service_list_network_reservations(struct grpc_call *, const ProtobufCMessage *);
+/* service_metrics.c */
+void service_read_zone_metrics(struct grpc_call *, const ProtobufCMessage *);
+void service_read_zone_metrics_closed(struct grpc_call *);
 /* service_plugin.c */
 void service_list_plugins(struct grpc_call *, const ProtobufCMessage *);
 void service_get_plugin(struct grpc_call *, const ProtobufCMessage *);

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "service.h"
+#include "base/cleanup.h"
+#include "topology.h"
 
 #include <arpa/inet.h>
 #include <ifaddrs.h>
@@ -76,4 +78,51 @@ void service_host_status(struct grpc_call *call, const ProtobufCMessage *m)
 	reply._hyp_free_mem_case = PROTECT__CONTROL__V1__GET_HOST_STATUS_REPLY___HYP_FREE_MEM_HYP_FREE_MEM;
 	reply.hyp_free_mem = available_memory();
 	grpc_call_reply(call, &reply.base);
+}
+
+void service_host_cpu_topology(struct grpc_call *call, const ProtobufCMessage *m)
+{
+	static const PB(HostCpuTopologyClass) classes[] = {
+		[CPU_STANDARD] = PROTECT__CONTROL__V1__HOST_CPU_TOPOLOGY_CLASS__HOST_CPU_TOPOLOGY_CLASS_STANDARD,
+		[CPU_PERFORMANCE] = PROTECT__CONTROL__V1__HOST_CPU_TOPOLOGY_CLASS__HOST_CPU_TOPOLOGY_CLASS_PERFORMANCE,
+		[CPU_EFFICIENCY] = PROTECT__CONTROL__V1__HOST_CPU_TOPOLOGY_CLASS__HOST_CPU_TOPOLOGY_CLASS_EFFICIENCY,
+	};
+	PB(GetHostCpuTopologyReply) reply = PROTECT__CONTROL__V1__GET_HOST_CPU_TOPOLOGY_REPLY__INIT;
+	_free_ PB(HostCpuTopologyInfo) *infos = NULL;
+	_free_ PB(HostCpuTopologyInfo) **list = NULL;
+	_free_ struct cpu *cpus = NULL;
+
+	(void)m;
+	reply.n_cpus = topology_read("/sys", &cpus);
+	infos = pb_xcalloc(reply.n_cpus + 1, sizeof *infos);
+	list = pb_xcalloc(reply.n_cpus + 1, sizeof(void *));
+	for (size_t i = 0; i < reply.n_cpus; i++) {
+		protect__control__v1__host_cpu_topology_info__init(&infos[i]);
+		infos[i].core = cpus[i].core;
+		infos[i].socket = cpus[i].socket;
+		infos[i].node = cpus[i].node;
+		infos[i].thread = cpus[i].thread;
+		infos[i].class_ = classes[cpus[i].class];
+		list[i] = &infos[i];
+	}
+	reply.cpus = list;
+	grpc_call_reply(call, &reply.base);
+}
+
+/* Neither can be configured or made, so there are none. */
+void service_list_devices(struct grpc_call *call, const ProtobufCMessage *m)
+{
+	PB(ListDevicesReply) reply = PROTECT__CONTROL__V1__LIST_DEVICES_REPLY__INIT;
+
+	(void)m;
+	grpc_call_reply(call, &reply.base);
+}
+
+void service_list_network_reservations(struct grpc_call *call, const ProtobufCMessage *m)
+{
+	PB(ListNetworkReservationsReply) reply = PROTECT__CONTROL__V1__LIST_NETWORK_RESERVATIONS_REPLY__INIT;
+
+	(void)m;
+	grpc_call_send(call, &reply.base);
+	grpc_call_finish(call, RPC_OK, NULL);
 }

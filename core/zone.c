@@ -11,6 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#define ENOUGH_MIB 128 /* a distribution's kernel with the agent's root in memory does not come up with 64 */
 #define DESTROY_TIMEOUT_MS 60000
 
 const char *zone_state_name(PB(ZoneState) state)
@@ -254,17 +255,29 @@ void zone_set_error(struct zone *z, const char *message)
 	text_force_utf8(e->message);
 }
 
+/* What to do if that may be why it does not come up. */
+static const char *memory_hint(const struct zone *z)
+{
+	const PB(ZoneResourceStatus) *st = z->pb->status->resource_status;
+	uint64_t mib = st && st->active_resources ? st->active_resources->target_memory : 0;
+
+	return zone_state(z) == STATE(CREATED) && mib && mib < ENOUGH_MIB ? "; with so little memory a kernel may not come up, give it 128 MiB or more (--target-memory)" : "";
+}
+
 void zone_fail(struct zone *z, const char *fmt, ...)
 {
 	bool was_failed = zone_state(z) == STATE(FAILED);
 	char message[600];
 	va_list ap;
+	int n;
 
 	if (zone_state(z) == STATE(DESTROYING) || z->gone)
 		return;
 	va_start(ap, fmt);
-	vsnprintf(message, sizeof message, fmt, ap);
+	n = vsnprintf(message, sizeof message, fmt, ap);
 	va_end(ap);
+	if (n > 0 && (size_t)n < sizeof message)
+		snprintf(message + n, sizeof message - (size_t)n, "%s", memory_hint(z));
 	zone_set_error(z, message);
 	log_error("zone failed", "zone", z->pb->id, "name", z->pb->spec->name, "error", message, NULL);
 	let_go(z);

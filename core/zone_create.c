@@ -12,6 +12,8 @@
 
 #define UID_FIRST 1900000000u /* above every range distributions and subuid hand out */
 #define UID_COUNT 1000000u
+#define MEMORY_MIN_MIB 64u
+#define MEMORY_MAX_MIB (1u << 24)
 
 #define STATE(name) PROTECT__CONTROL__V1__ZONE_STATE__ZONE_STATE_##name
 
@@ -187,6 +189,13 @@ static bool printable(const char *s)
 	return true;
 }
 
+static int check_memory(const char *name, uint64_t mib, struct edera_error *err)
+{
+	if (!mib || (mib >= MEMORY_MIN_MIB && mib <= MEMORY_MAX_MIB))
+		return 0;
+	return err_set(err, -EINVAL, "the zone '%s' asks for %llu MiB of memory, but from %u MiB to %u MiB (16 TiB) are possible", name, (unsigned long long)mib, MEMORY_MIN_MIB, MEMORY_MAX_MIB);
+}
+
 static int check_spec(const PbZoneSpec *s, struct edera_error *err)
 {
 	const PB(ZoneResourcesSpec) *r = s->initial_resources;
@@ -203,8 +212,8 @@ static int check_spec(const PbZoneSpec *s, struct edera_error *err)
 		return err_set(err, -EINVAL, "the zone '%s' asks for %llu MiB and for at most %llu MiB of memory", s->name, (unsigned long long)r->target_memory, (unsigned long long)r->max_memory);
 	if (r && r->max_cpus && r->target_cpus > r->max_cpus)
 		return err_set(err, -EINVAL, "the zone '%s' asks for %u and for at most %u vCPUs", s->name, r->target_cpus, r->max_cpus);
-	if (r && ((r->target_memory && r->target_memory < 64) || (r->max_memory && r->max_memory < 64) || r->max_memory > (1u << 24) || r->target_memory > (1u << 24)))
-		return err_set(err, -EINVAL, "the zone '%s' asks for a memory size outside 64 MiB to 16 TiB", s->name);
+	if (r && (check_memory(s->name, r->target_memory, err) || check_memory(s->name, r->max_memory, err)))
+		return -EINVAL;
 	if (r && (r->max_cpus > 512 || r->target_cpus > 512))
 		return err_set(err, -EINVAL, "the zone '%s' asks for more than 512 vCPUs", s->name);
 	for (size_t i = 0; k && i <= k->n_cmdline; i++) {

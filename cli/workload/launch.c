@@ -184,6 +184,10 @@ static int create(struct cli *cli, const struct args *a, const Protect__Control_
 	Protect__Control__V1__CreateWorkloadReply *reply _message_ = NULL;
 	int r = cli_call(cli, CONTROL, "CreateWorkload", request, &reply, err);
 
+	if (r && cli->interrupted) {
+		cli_warn("interrupted: %s", err->msg);
+		return CLI_INTERRUPTED;
+	}
 	if (r)
 		return r;
 	if (!cli->interrupted)

@@ -21,7 +21,7 @@ static bool in_zone(const Protect__Control__V1__Workload *w, const struct list *
 {
 	const char *id = w->spec ? w->spec->zone_id : "";
 
-	if (!strcmp(id, wanted))
+	if (cli_begins_id(id, wanted))
 		return true;
 	for (size_t i = 0; i < zones->n; i++) {
 		const Protect__Control__V1__Zone *z = zones->rows[i];
@@ -39,7 +39,7 @@ static int only(struct list *list, const struct list *zones, const char *zone, c
 	for (size_t i = 0; i < list->n; i++) {
 		const Protect__Control__V1__Workload *w = list->rows[i];
 
-		if ((!zone || in_zone(w, zones, zone)) && (!wanted || !strcmp(workload_name(w), wanted) || !strcmp(w->id, wanted)))
+		if ((!zone || in_zone(w, zones, zone)) && (!wanted || !strcmp(workload_name(w), wanted) || cli_begins_id(w->id, wanted)))
 			list->rows[kept++] = w;
 	}
 	list->n = kept;

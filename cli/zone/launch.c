@@ -7,7 +7,9 @@
 #include "cli/message.h"
 #include "cli/wait.h"
 
+#include <inttypes.h>
 #include <string.h>
+#include <unistd.h>
 
 typedef Protect__Control__V1__ZoneSpec Spec;
 
@@ -109,6 +111,15 @@ static void warn_deprecated(const struct args *a, const Spec *spec)
 			cli_warn("the annotation dev.edera/kernel is deprecated, use dev.edera/kernel-variant");
 }
 
+/* The daemon is on this host: its socket is a file. */
+static void warn_memory(const struct args *a)
+{
+	uint64_t mib = a->target_memory ? a->target_memory : a->max_memory, host = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE) >> 20;
+
+	if (mib > host)
+		cli_warn("the zone is to have %" PRIu64 " MiB of memory, more than the %" PRIu64 " MiB of this host: it may be ended for want of it", mib, host);
+}
+
 static int fetch(struct cli *cli, const struct args *a, const char *image, const char *variant, Protect__Control__V1__OciImageSpec **ret, struct edera_error *err)
 {
 	struct fetch f = {
@@ -205,10 +216,14 @@ static int create(struct cli *cli, const struct args *a, const Protect__Control_
 	r = cli_call(cli, CONTROL, "CreateZone", request, &reply, err);
 	if (!r && a->wait && !cli->interrupted)
 		r = wait_ready(w, a->name, reply->zone_id, err);
-	if (reply && cli->interrupted)
+	if (reply && cli->interrupted) {
 		r = undo(cli, reply->zone_id);
-	else if (!r)
+	} else if (cli->interrupted) {
+		cli_warn("interrupted: %s", err->msg);
+		r = CLI_INTERRUPTED;
+	} else if (!r) {
 		cli_puts(reply->zone_id);
+	}
 	wait_close(w);
 	return r;
 }
@@ -224,6 +239,7 @@ static int run(struct cli *cli, const void *args, const struct strings *operands
 	if (r)
 		return r;
 	warn_deprecated(a, request->spec);
+	warn_memory(a);
 	r = interrupts_catch(cli, err);
 	if (!r)
 		r = fetch_images(cli, a, request->spec, err);

@@ -15,7 +15,7 @@ static int by_name(const void *a, const void *b)
 	return r ? r : strcmp(x->id, y->id);
 }
 
-/* Those with that name or id; an error if there is none. */
+/* Those with that name or beginning of an id; an error if there is none. */
 static int only(struct list *list, const char *wanted, struct edera_error *err)
 {
 	size_t kept = 0;
@@ -23,7 +23,7 @@ static int only(struct list *list, const char *wanted, struct edera_error *err)
 	for (size_t i = 0; i < list->n; i++) {
 		const Protect__Control__V1__Zone *z = list->rows[i];
 
-		if (!strcmp(zone_name(z), wanted) || !strcmp(z->id, wanted))
+		if (!strcmp(zone_name(z), wanted) || cli_begins_id(z->id, wanted))
 			list->rows[kept++] = z;
 	}
 	list->n = kept;

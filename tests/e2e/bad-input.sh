@@ -51,6 +51,7 @@ refused "removal of what is no digest" "digest|image" protect image remove zzz
 refused "an unknown command" "frobnicate" protect frobnicate
 refused "an unknown option" "frobnicate" protect zone list --frobnicate
 refused "a launch with a number that is none" "abc" protect zone launch --name n --target-memory abc
+refused "too little memory for the kernel" "128 MiB or more" protect zone launch --name tiny --kernel-variant debian --target-memory 64 --wait
 refused "more memory than there is" "memory" protect zone launch --name n --kernel-variant debian --max-memory 99999999 --target-memory 99999999 --wait
 refused "a zone name that cannot be one" "name" protect zone launch --name "$(printf 'x%.0s' $(seq 300))" --kernel-variant debian --wait
 refused "no daemon" "daemon" env PROTECT_CONNECTION=unix:///nonexistent/socket protect zone list

@@ -167,6 +167,8 @@ def lists_test():
     r = run("zone", "lst")
     check("a mistyped verb: a sentence and 2", r.returncode == 2 and b"did you mean 'protect zone list'?" in r.stderr, r.stderr)
     same("version", b"protect ", run("--version").stdout[:8])
+    r = run("host", "status", PROTECT_CONNECTION="unix://" + work + "/nobody")
+    check("how to start the daemon, as it is done here", (b"start it: systemctl start protect-daemon\n" if os.path.isdir("/run/systemd/system") else b"start it: protect-daemon &\n") in r.stderr, r.stderr)
     same("completion of verbs", b"list\t", run("__complete", "zone", "li").stdout[:5])
 
 
@@ -175,6 +177,7 @@ def lists_test():
 def zones_test():
     identity = zone("web")
     same("resolve", identity, run("zone", "resolve", "web").stdout.decode().strip())
+    same("by the beginning of its id", (identity, identity), (run("zone", "resolve", identity[:9]).stdout.decode().strip(), run("zone", "list", identity[:6], "-o", "simple").stdout.decode().split("\t")[0]))
     same("by id too", identity, run("zone", "resolve", identity).stdout.decode().strip())
     r = run("zone", "resolve", "nonesuch")
     same("an unknown one", (1, b"protect: unable to resolve zone 'nonesuch'\n"), (r.returncode, r.stderr))
@@ -244,6 +247,11 @@ def interrupts_test():
     p.communicate(timeout=10)
     same("Ctrl-C of it: exit status", 130, p.returncode)
     check("and it is destroyed", not daemon.workloads, daemon.workloads)
+    n = len(calls("CreateWorkload"))
+    p = subprocess.Popen([PROTECT, "workload", "launch", "--zone", "z", "--name", "refused", "img"], env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    until(lambda: len(calls("CreateWorkload")) > n)
+    p.send_signal(signal.SIGINT)
+    same("Ctrl-C while the daemon is about to refuse", (b"protect: interrupted: there is no room\n", 130), (p.communicate(timeout=10)[1], p.returncode))
     p = subprocess.Popen([PROTECT, "workload", "launch", "--zone", "z", "--name", "kept", "-a", "img", "sleep", "100"], env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     until(lambda: [w for w in daemon.workloads.values() if w.status.state == common.WORKLOAD_STATE_RUNNING])
     time.sleep(0.2)

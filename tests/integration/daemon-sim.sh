@@ -67,6 +67,30 @@ same "stdin and a megabyte through cat" "$(head -c 1000000 /dev/zero | md5sum)" 
 has "a second zone of that name is refused" "exists" "$(protect zone launch -n one 2>&1)"
 has "a bad name is refused" "cannot be a zone's name" "$(protect zone launch -n 'a b' 2>&1)"
 
+has "a quiet zone says in its log that all is well" "protect: zone ready, kernel $(uname -r), agent " "$(protect zone logs one)"
+same "by the beginning of its id" hi "$(protect zone exec "${id:0:8}" echo hi </dev/null)"
+same "in the list too" "$id" "$(protect zone list --output json "${id:0:6}" | jq -r '.[].id')"
+has "which must be long enough" "unable to resolve zone '${id:0:5}'" "$(protect zone exec "${id:0:5}" true 2>&1 </dev/null)"
+protect zone launch -n doomed --wait >/dev/null && pkill -9 -f "sim-vmm.*$(protect zone resolve doomed)"
+until_true "a zone that failed" '[ "$(protect zone list --output json doomed | jq -r ".[0].status.state")" = ZONE_STATE_FAILED ]'
+protect zone launch -n doomed --wait >/dev/null || bad "a live zone with a failed one's name"
+same "has its name for itself in commands" 2 "$(protect zone list --output json doomed | jq length)"
+protect zone destroy --wait doomed || bad "destroy the live one"
+same "which leaves the failed one" ZONE_STATE_FAILED "$(protect zone list --output json doomed | jq -r '.[].status.state')"
+protect zone destroy --wait doomed || bad "destroy the failed one"
+has "more memory than there is here is warned of" "more than the" "$(protect zone launch -n big --wait --target-memory 16000000 2>&1)"
+protect zone destroy --wait big || bad "destroy"
+has "an impossible size is told with the limits" "asks for 17 MiB of memory, but from 64 MiB to 16777216 MiB" "$(protect zone launch -n small --target-memory 17 2>&1)"
+metrics=$(protect zone metrics one --output json)
+same "its measures" "memory,cpu,uptime,processes" "$(jq -r '[.children[].name] | join(",")' <<<"$metrics")"
+same "are of this kernel" "$(($(sed -n 's/^MemTotal: *\([0-9]*\) kB/\1/p' /proc/meminfo) * 1024))" "$(jq -r '.children[0].children[0].value' <<<"$metrics")"
+has "as a tree" "  memory" "$(protect zone metrics one)"
+has "not of one that is not there" "unable to resolve zone 'nonesuch'" "$(protect zone metrics nonesuch 2>&1)"
+same "the host's CPUs" "$(nproc --all)" "$(protect host cpu-topology --output json | jq length)"
+has "as a table" "thread" "$(protect host cpu-topology)"
+same "no devices" "no devices configured" "$(protect device list)"
+same "no reservations" "no network reservations found" "$(protect network reservation list)"
+
 image="oci:$work/image:latest"
 work_in() { protect workload launch --zone one "$@"; }
 same "a workload" out "$(work_in --name w1 -a "$image" echo out </dev/null 2>/dev/null)"
@@ -78,11 +102,9 @@ same "five megabytes attached" "$(seq 700000 | md5sum)" "$(work_in --name w4 -a 
 work_in --name back "$image" sh -c 'i=0; while :; do i=$((i + 1)); echo line $i; sleep 0.05; done' >/dev/null 2>&1 </dev/null || bad "a workload in the background"
 same "exec in a workload" /bin/busybox "$(protect workload exec back readlink -f /bin/sh </dev/null)"
 
-# The daemon dies; what runs goes on, and its output is whole.
+# The daemon dies; what runs goes on, and its output is whole. The next one is there before the kernel has quite taken the last away.
 sleep 1
 kill -9 "$daemon"
-wait "$daemon" 2>/dev/null
-sleep 1
 start_daemon || exit
 until_true "the zone is taken back" '[ "$(protect zone exec one echo again </dev/null 2>/dev/null)" = again ]'
 sleep 1

@@ -268,6 +268,9 @@ class Control(control_grpc.ControlServiceServicer):
 
     def CreateWorkload(self, request, context):
         self.said("CreateWorkload", request)
+        if request.spec.name == "refused":
+            time.sleep(self.create_delay)
+            context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, "there is no room")
         if request.spec.pci_devices or request.spec.scratch_mount:
             context.abort(grpc.StatusCode.UNIMPLEMENTED, "there are no scratch disks here")
         workload = common.Workload(id=str(uuid.uuid4()), spec=request.spec)

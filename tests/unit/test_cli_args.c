@@ -163,7 +163,7 @@ static void mistakes(void)
 	refuses("protect zone list -x", "has no option '-x'");
 	refuses("protect zone list --output tabel", "takes one of: table, json");
 	refuses("protect zone launch -n x -C two", "--max-cpus takes a whole number, not 'two'");
-	refuses("protect zone launch -n x -C 4294967296", "a whole number that is smaller");
+	refuses("protect zone launch -n x -C 4294967296", "a whole number up to 4294967295, not");
 	refuses("protect zone launch -n x -C -1", "needs a value before '-1'");
 	refuses("protect zone launch -n", "--name needs a value");
 	refuses("protect zone launch --name --wait", "needs a value before '--wait'");
