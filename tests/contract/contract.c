@@ -99,7 +99,8 @@ static void take_down(const struct edera_plugin *p, void *inst)
 static int usage(void)
 {
 	fprintf(stderr, "usage: contract PLUGIN.so --work DIR [--set KEY=VALUE]... [--kernel FILE] [--initrd FILE] [--cmdline TEXT]\n"
-	                "                [--console-text TEXT] [--power-off TEXT] [--panic TEXT] [--agent] [--foreign ID] [--only PATTERN] [--rounds N]\n");
+	                "                [--console-text TEXT] [--power-off TEXT] [--panic TEXT] [--agent] [--foreign ID] [--only PATTERN] [--rounds N]\n"
+	                "                [--conf FILE] [--image REF] [--missing REF] [--silent REF] [--archive FILE] [--expect NAME=IMAGE]... [--unreachable]\n");
 	return 2;
 }
 
@@ -107,19 +108,20 @@ static const struct option long_options[] = {
 	{ "work", 1, NULL, 'w' }, { "set", 1, NULL, 's' }, { "kernel", 1, NULL, 'k' }, { "initrd", 1, NULL, 'i' }, { "cmdline", 1, NULL, 'c' },
 	{ "console-text", 1, NULL, 't' }, { "power-off", 1, NULL, 'p' }, { "agent", 0, NULL, 'a' },
 	{ "foreign", 1, NULL, 'f' }, { "panic", 1, NULL, 'n' }, { "only", 1, NULL, 'o' }, { "rounds", 1, NULL, 'r' }, { "leave", 1, NULL, 'l' },
-	{ "take-down", 0, NULL, 'd' }, { 0 },
+	{ "take-down", 0, NULL, 'd' }, { "conf", 1, NULL, 'C' }, { "image", 1, NULL, 'I' }, { "missing", 1, NULL, 'M' }, { "silent", 1, NULL, 'S' },
+	{ "archive", 1, NULL, 'A' }, { "expect", 1, NULL, 'E' }, { "unreachable", 0, NULL, 'U' }, { 0 },
 };
 
 int main(int argc, char **argv)
 {
 	struct options o = { .kernel = "/dev/null", .initrd = "/dev/null", .cmdline = "", .rounds = 5 };
 	struct edera_error err = EDERA_ERROR_INIT;
-	const char *sets[33] = { NULL }, *leave = NULL;
+	const char *sets[33] = { NULL }, *expect[33] = { NULL }, *leave = NULL;
 	const struct edera_plugin *p;
-	const struct edera_provide *hv;
+	const struct edera_provide *hv, *images, *variants;
 	bool down_first = false;
 	void *inst = NULL;
-	size_t n_sets = 0;
+	size_t n_sets = 0, n_expect = 0;
 	int c;
 
 	setvbuf(stdout, NULL, _IOLBF, 0);
@@ -139,19 +141,29 @@ int main(int argc, char **argv)
 		case 'r': o.rounds = atoi(optarg); break;
 		case 'l': leave = optarg; break;
 		case 'd': down_first = true; break;
+		case 'C': o.conf = optarg; break;
+		case 'I': o.image = optarg; break;
+		case 'M': o.missing = optarg; break;
+		case 'S': o.silent = optarg; break;
+		case 'A': o.archive = optarg; break;
+		case 'E': if (n_expect < 32) expect[n_expect++] = optarg; break;
+		case 'U': o.unreachable = true; break;
 		default: return usage();
 		}
 	if (optind + 1 != argc || !o.work)
 		return usage();
 	o.plugin = argv[optind];
 	o.sets = sets;
+	o.expect = expect;
 	if (load(o.plugin, &p) || bring_up(&o, p, &inst, &err)) {
 		fprintf(stderr, "contract: the plugin does not start: %s\n", err.msg);
 		return 1;
 	}
 	hv = provided(p, EDERA_KIND_HYPERVISOR);
+	images = provided(p, EDERA_KIND_IMAGE_STORE);
+	variants = provided(p, EDERA_KIND_VARIANT_SOURCE);
 	if (leave) {
-		if (!hv || hypervisor_leave_vm(&o, hv, inst, leave))
+		if (hv ? hypervisor_leave_vm(&o, hv, inst, leave) : !images || image_store_leave(&o, images, inst))
 			return 1;
 		if (down_first)
 			take_down(p, inst);
@@ -160,6 +172,10 @@ int main(int argc, char **argv)
 	}
 	if (hv)
 		test_hypervisor(&o, hv, inst);
+	if (images)
+		test_image_store(&o, images, inst);
+	if (variants)
+		test_variant_source(&o, variants, inst);
 	take_down(p, inst);
 	printf("%d passed, %d failed, %d skipped\n", n_passed, n_failed, n_skipped);
 	return n_failed ? 1 : 0;

@@ -16,6 +16,11 @@ struct options {
 	const char *console_text;  /* what the guest prints once it runs */
 	const char *power_off;     /* typed at the console then, makes the guest power off */
 	const char *panic;         /* ... makes its kernel panic */
+	const char *image, *missing, *silent; /* references: an image, one that is not there, one that is never answered */
+	const char *archive;       /* file: the image as an archive */
+	const char *const *expect; /* "name=image": variants that are offered; ends with NULL */
+	bool unreachable;          /* what the variants come from does not answer */
+	const char *conf;          /* daemon.toml for what the host adds to a plugin: [oci], [zone.kernel-variants]; or NULL */
 	const char *foreign;       /* id of a VM of the same backend that is not the daemon's */
 	bool agent;                /* the guest runs the zone agent */
 	const char *only;          /* run only tests whose name matches this pattern */
@@ -55,6 +60,14 @@ struct agent_reply {
 };
 int agent_status(int fd, int ms, struct agent_reply *ret, struct edera_error *);
 int agent_power_off(int fd, int ms, struct edera_error *);
+
+/* store.c */
+void test_image_store(const struct options *, const struct edera_provide *, void *inst);
+/* In a process that is killed afterwards: is in the middle of a pull. */
+int image_store_leave(const struct options *, const struct edera_provide *, void *inst);
+
+/* variant_source.c */
+void test_variant_source(const struct options *, const struct edera_provide *, void *inst);
 
 /* hypervisor.c */
 void test_hypervisor(const struct options *, const struct edera_provide *, void *inst);

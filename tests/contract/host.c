@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Host services for plugins under test: the same promises as the daemon's, on one poll loop thread. */
 #include "contract.h"
+#include "conf/conf.h"
+#include "oci.h"
 #include "base/cleanup.h"
 #include "base/log.h"
 #include "base/reap.h"
@@ -49,6 +51,7 @@ static struct {
 	size_t n_events;
 	struct conf_value conf[MAX_KEYS];
 	size_t n_conf;
+	struct conf *daemon; /* what the core adds, from --conf */
 	char data[PATH_CAP], run[PATH_CAP], cache[PATH_CAP];
 } H = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
@@ -215,7 +218,10 @@ static size_t host_conf_list(const struct edera_conf *c, const char *key, const 
 	return 0;
 }
 
-static int host_conf_each(void *core, const char *section, int (*cb)(void *, const char *, const char *), void *user) { return 0; }
+static int host_conf_each(void *core, const char *section, int (*cb)(void *, const char *, const char *), void *user)
+{
+	return conf_each(H.daemon, section, cb, user);
+}
 
 static const char *host_path(void *core, enum edera_path which)
 {
@@ -243,7 +249,7 @@ static void host_vm_event(void *core, const char *id, enum edera_vm_event what, 
 
 static int host_oci_run(void *core, const struct edera_call *call, const struct edera_oci_run *run, struct edera_error *err)
 {
-	return err_set(err, -ENOTSUP, "there is no provider here");
+	return oci_run(H.daemon, H.data, call, run, err);
 }
 
 bool host_wait_event(const char *id, int what, int ms, struct event *ret)
@@ -314,6 +320,8 @@ int host_open(const struct options *o, const struct edera_plugin *p, struct eder
 	sigset_t set;
 	int r = set_conf(o, p, err);
 
+	if (!r)
+		r = conf_load(o->conf, NULL, 0, &H.daemon, err);
 	if (!r)
 		r = path_format(H.data, err, "%s/data", o->work);
 	if (!r)
