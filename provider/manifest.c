@@ -136,59 +136,69 @@ static bool is_attestation(json_object *entry)
 	return a && json_text(a, "vnd.docker.reference.type");
 }
 
-int index_choose(json_object *root, const struct platform *want, struct descriptor *ret, struct edera_error *err)
+static bool may_hold_image(json_object *entry)
 {
-	json_object *list = json_member(root, "manifests", json_type_array), *best = NULL;
+	const char *type = json_text(entry, "mediaType");
+
+	return !type || !*type || strstr(type, ".manifest.") || strstr(type, ".index.");
+}
+
+int index_choose(json_object *root, const struct platform *want, unsigned nth, struct descriptor *ret, bool *ret_certain, struct edera_error *err)
+{
+	json_object *list = json_member(root, "manifests", json_type_array), *best = NULL, *silent = NULL;
 	int best_rank = 0;
 	char text[96], have[300] = "";
 
 	for (size_t i = 0; i < json_object_array_length(list); i++) {
 		json_object *e = json_object_array_get_idx(list, i), *p = json_member(e, "platform", json_type_object);
+		const char *arch = p ? json_text(p, "architecture") : NULL;
 		struct platform found;
-		int rank = 1; /* no platform given: its config will tell */
 
-		if (!json_object_is_type(e, json_type_object) || is_attestation(e))
+		if (!json_object_is_type(e, json_type_object) || is_attestation(e) || !may_hold_image(e))
 			continue;
-		if (p) {
-			const char *os = json_text(p, "os"), *arch = json_text(p, "architecture");
-			size_t used = strlen(have);
-
-			platform_normalize(os, arch, json_text(p, "variant"), &found);
-			if (!strcmp(found.os, "unknown") || !strcmp(found.arch, "unknown"))
-				continue;
-			rank = platform_rank(want, &found);
-			if (rank)
-				rank++;
-			snprintf(have + used, sizeof have - used, "%s%s", used ? ", " : "", platform_text(&found, text));
+		if (!arch || !*arch) {
+			if (!silent && nth-- == 0)
+				silent = e;
+			continue;
 		}
-		if (rank > best_rank) {
+		size_t used = strlen(have);
+
+		platform_normalize(json_text(p, "os"), arch, json_text(p, "variant"), &found);
+		if (!strcmp(found.os, "unknown") || !strcmp(found.arch, "unknown"))
+			continue;
+		snprintf(have + used, sizeof have - used, "%s%s", used ? ", " : "", platform_text(&found, text));
+		if (platform_rank(want, &found) > best_rank) {
 			best = e;
-			best_rank = rank;
+			best_rank = platform_rank(want, &found);
 		}
 	}
-	if (!best)
+	*ret_certain = best != NULL;
+	if (!best && !silent)
 		return err_set(err, -ENOENT, "there is no image for %s%s%s", platform_text(want, text), have[0] ? "; there are: " : " in it", have);
-	return descriptor_parse(best, ret, err);
+	return descriptor_parse(best ? best : silent, ret, err);
 }
 
 int config_parse(const void *text, size_t len, struct image_config *ret, struct edera_error *err)
 {
 	struct image_config c = { 0 };
 	json_object *rootfs, *ids;
-	const char *arch;
+	const char *arch, *os, *variant;
 	int r = json_read(text, len, &c.root, err);
 
 	if (r)
-		return err_wrap(err, "the image's config");
+		return r;
 	rootfs = json_member(c.root, "rootfs", json_type_object);
 	ids = rootfs ? json_member(rootfs, "diff_ids", json_type_array) : NULL;
 	arch = json_text(c.root, "architecture");
 	if (!ids) {
 		config_free(&c);
-		return err_set(err, -EBADMSG, "the image's config lists no layers (rootfs.diff_ids)");
+		return err_set(err, -EBADMSG, "it lists no layers (rootfs.diff_ids)");
 	}
-	c.has_platform = arch && arch[0] && json_text(c.root, "os");
-	platform_normalize(json_text(c.root, "os"), arch, json_text(c.root, "variant"), &c.platform);
+	os = json_text(c.root, "os");
+	variant = json_text(c.root, "variant");
+	c.has_platform = arch && arch[0];
+	c.any_variant = !variant || !variant[0];
+	platform_normalize(os && os[0] ? os : "linux", arch, variant, &c.platform);
 	c.n_diff_ids = (uint32_t)json_object_array_length(ids);
 	c.diff_ids = calloc(c.n_diff_ids + 1, sizeof *c.diff_ids);
 	if (!c.diff_ids) {
@@ -203,7 +213,7 @@ int config_parse(const void *text, size_t len, struct image_config *ret, struct 
 	}
 	if (r) {
 		config_free(&c);
-		return err_wrap(err, "a diff_id in the image's config");
+		return err_wrap(err, "a diff_id");
 	}
 	*ret = c;
 	return 0;

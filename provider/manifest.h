@@ -31,6 +31,7 @@ struct image_config {
 	json_object *root;
 	struct platform platform;
 	bool has_platform;
+	bool any_variant;      /* it names none */
 	const char **diff_ids; /* borrowed from root */
 	uint32_t n_diff_ids;
 };
@@ -42,8 +43,9 @@ int manifest_kind(json_object *, enum manifest_kind *ret, struct edera_error *);
 /* Takes ownership of root on success. */
 int manifest_parse(json_object *root, struct manifest *ret, struct edera_error *);
 void manifest_free(struct manifest *);
-/* The best entry of an index for a platform. */
-int index_choose(json_object *root, const struct platform *, struct descriptor *ret, struct edera_error *);
+/* The best entry of an index for a platform: *ret_certain. Where none names it, the nth of those that name no platform at all; only what
+ * they hold can tell. */
+int index_choose(json_object *root, const struct platform *, unsigned nth, struct descriptor *ret, bool *ret_certain, struct edera_error *);
 int config_parse(const void *text, size_t len, struct image_config *ret, struct edera_error *);
 void config_free(struct image_config *);
 int descriptor_parse(json_object *, struct descriptor *ret, struct edera_error *);

@@ -67,8 +67,13 @@ static int make_sink(struct pull *p, struct edera_error *err)
 static int plan(struct pull *p, uint32_t *order, uint32_t *same_as, struct edera_error *err)
 {
 	const struct manifest *m = &p->image.manifest;
+	uint64_t left = p->options->max_size;
 	uint32_t n = 0;
 
+	for (uint32_t i = 0; i < m->n_layers; left -= m->layers[i++].size)
+		if (m->layers[i].size > left)
+			return err_set(err, -EFBIG, "the layers up to %s are larger, packed, than the %llu bytes that all may have unpacked (--max-size)", m->layers[i].digest,
+				       (unsigned long long)p->options->max_size);
 	for (uint32_t i = m->n_layers; i-- > 0;) {
 		same_as[i] = i;
 		for (uint32_t j = 0; j < n; j++)

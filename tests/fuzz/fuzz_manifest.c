@@ -15,6 +15,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	struct descriptor d;
 	enum manifest_kind kind;
 	json_object *root;
+	bool certain;
 
 	platform_parse("linux/arm/v7", &platform, NULL);
 	if (!config_parse(data, size, &config, &err))
@@ -23,7 +24,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		return 0;
 	if (!manifest_kind(root, &kind, &err)) {
 		if (kind == MANIFEST_INDEX)
-			index_choose(root, &platform, &d, &err);
+			index_choose(root, &platform, 0, &d, &certain, &err);
 		else if (!manifest_parse(root, &manifest, &err)) {
 			manifest_free(&manifest);
 			return 0;

@@ -67,6 +67,43 @@ def test_index_without_platform():
         assert which(pull(reg)) == 'x'
 
 
+def test_index_without_platforms():
+    """Only the configs can tell: each entry is looked at, artifacts are passed over, and what names the platform goes first."""
+    l = Layout(tempfile.mkdtemp(dir=WORK))
+    one = {a: l.image([file('which', a)], arch=a) for a in ('arm64', 's390x', 'amd64')}
+    helm = l.put_json(dict(schemaVersion=2, mediaType=MANIFEST, config=dict(one['amd64'], mediaType='application/vnd.oci.empty.v1+json'), layers=[]), mediaType=MANIFEST)
+    arms = put_index(l, [one['arm64'], one['s390x']])
+    l.tag(put_index(l, [helm, one['arm64'], one['s390x'], one['amd64']]))
+    l.tag(put_index(l, [arms, put_index(l, [one['amd64']])]), 'nested')
+    l.tag(put_index(l, [one['arm64'], dict(one['amd64'], platform=dict(os='linux', architecture='amd64')), dict(one['s390x'], mediaType='application/x-sbom')]), 'mixed')
+    l.tag(arms, 'none')
+    l.tag(put_index(l, [one['arm64']] * 60), 'many')
+    l.tag(put_index(l, []), 'empty')
+    with Registry(l) as reg:
+        assert which(pull(reg)) == 'amd64'
+        assert which(pull(reg, tag='t/image:nested')) == 'amd64'
+        assert which(pull(reg, tag='t/image:mixed')) == 'amd64'
+        bad(pull(reg, tag='t/image:none'), 's390x', 'linux/amd64')
+        bad(pull(reg, tag='t/image:empty'), 'empty')
+        before = len(reg.asked())
+        bad(pull(reg, tag='t/image:many'))
+        assert len(reg.asked()) - before < 100
+
+
+def test_variants_of_configs():
+    """A config that names no variant does not contradict an index that does."""
+    l = Layout(tempfile.mkdtemp(dir=WORK))
+    l.tag(put_index(l, [dict(l.image([file('which', v)], arch='arm'), platform=dict(os='linux', architecture='arm', variant=v)) for v in ('v5', 'v6', 'v7')]))
+    l.tag(l.image([file('which', 'v8')], arch='arm64', variant='8'), 'single')
+    l.tag(l.image([file('which', 'v3')], arch='amd64', variant='v3'), 'v3')
+    with Registry(l) as reg:
+        for v in ('v5', 'v6', 'v7'):
+            assert which(pull(reg, '--platform', 'linux/arm/' + v)) == v
+        assert which(pull(reg, '--platform', 'linux/arm64', tag='t/image:single')) == 'v8'
+        bad(pull(reg, tag='t/image:v3'), 'amd64/v3')
+        bad(pull(reg, '--platform', 'windows/amd64'), 'windows/amd64')
+
+
 def test_nested_index():
     l = Layout(tempfile.mkdtemp(dir=WORK))
     d = put_index(l, platform_index(l, ('deep', 'amd64', None)))
@@ -113,6 +150,22 @@ def test_refused_manifests():
         'path': (dict(base, layers=[dict(base['layers'][0], digest='sha256:../../../../etc/passwd')]), 'digest'),
         'size': (dict(base, layers=[dict(base['layers'][0], size=-1)]), 'size'),
         'config': (dict(base, config=dict(base['config'], size=1 << 40)), 'config'),
+        'float': (dict(base, layers=[dict(base['layers'][0], size=1.5)]), 'size'),
+        'text': (dict(base, layers=[dict(base['layers'][0], size='12')]), 'size'),
+        'huge': (dict(base, layers=[dict(base['layers'][0], size=2 ** 63 - 1), base['layers'][1]]), 'max-size'),
+        'huger': (dict(base, layers=[dict(base['layers'][0], size=2 ** 70)] * 2), 'max-size'),
+        'sum': (dict(base, layers=[dict(base['layers'][0], size=2 ** 36)] * 2), 'max-size'),
+        'nolayer': (dict(base, layers=[None]), 'descriptor'),
+        'short': (dict(base, layers=[dict(base['layers'][0], digest='sha256:abc')]), 'sha256:abc'),
+        'sha384': (dict(base, layers=[dict(base['layers'][0], digest='sha384:' + 'a' * 96)]), 'sha384'),
+        'number': (dict(base, layers=[dict(base['layers'][0], digest=5)]), 'digest'),
+        'noconfig': (dict(base, config=None), 'neither'),
+        'emptyconfig': (dict(base, config={}), 'config'),
+        'zeroconfig': (dict(base, config=dict(base['config'], digest=digest_of(b''), size=0)), digest_of(b'')),
+        'shortconfig': (dict(base, config=dict(base['config'], size=base['config']['size'] - 1)), base['config']['digest']),
+        'longconfig': (dict(base, config=dict(base['config'], size=base['config']['size'] + 1)), base['config']['digest']),
+        'encrypted': (dict(base, layers=[dict(base['layers'][0], mediaType=TYPE + 'layer.v1.tar+gzip+encrypted')]), 'encrypted'),
+        'nydus': (dict(base, layers=[dict(base['layers'][0], mediaType='application/vnd.oci.image.layer.nydus.blob.v1')]), 'nydus'),
         'layers': (dict(base, layers=[base['layers'][0]] * 5000), '5000'),
         'count': (dict(base, layers=base['layers'][:1]), 'layers'),
         'array': ([], 'manifest'),
@@ -121,11 +174,16 @@ def test_refused_manifests():
     for name, (value, _) in tries.items():
         l.tag(l.put_json(value, mediaType=MANIFEST), name)
     shutil.copy(f'{PLAIN_LAYOUT.path}/blobs/sha256/{base["config"]["digest"][7:]}', f'{l.path}/blobs/sha256/')
+    shutil.copy(f'{PLAIN_LAYOUT.path}/blobs/sha256/{base["layers"][0]["digest"][7:]}', f'{l.path}/blobs/sha256/')
+    l.put(b'')
+    l.tag(l.put(json.dumps(base).encode() + b' ' * (4 << 20), mediaType=MANIFEST), 'large')
     l.tag(l.put(b'[' * 100000, mediaType=MANIFEST), 'bomb')
     l.tag(l.put(b'{"a":[' + b'[],' * 1000000 + b'0]}', mediaType=MANIFEST), 'bomb2')
     with Registry(l) as reg:
         for name, (_, word) in tries.items():
             bad(pull(reg, tag='t/image:' + name), word)
+        assert not reg.asked('blobs') or {e[1] for e in reg.asked('blobs')} <= {base['config']['digest'], digest_of(b'')}, 'a layer was asked for'
+        bad(pull(reg, tag='t/image:large'), 'larger')
         bad(pull(reg, tag='t/image:bomb'), 'deeper')
         bad(pull(reg, tag='t/image:bomb2'), 'values')
 
@@ -136,11 +194,38 @@ def test_refused_configs():
 
     def ids(value):
         return lambda c: c['rootfs'].update(diff_ids=value)
-    for change in (without('rootfs'), ids([]), ids(['sha256:' + '0' * 64]), ids(['x']), ids([1]), ids('x')):
+    for change in (without('rootfs'), lambda c: c.update(rootfs=5), ids(None), ids(['sha256:' + '0' * 64] * 3), ids(['sha512:' + '0' * 64]), ids([]), ids(['sha256:' + '0' * 64]), ids(['x']), ids([1]), ids('x')):
         with Registry(layout([X_FILE], change_config=change)) as reg:
-            bad(pull(reg))
+            bad(pull(reg), 'sha256:')
     with Registry(layout([X_FILE], change_config=lambda c: c.pop('architecture'))) as reg:
         assert which(pull(reg)) == 'x'
+
+
+def test_accepted_manifests():
+    """Unusual, but images all the same."""
+    l = Layout(tempfile.mkdtemp(dir=WORK))
+    d = l.image([X_FILE])
+    base = json.loads(open(f'{l.path}/blobs/sha256/{d["digest"][7:]}').read())
+    embedded = dict(base['layers'][0], data='eA==', annotations={'a': 'b'}, artifactType='x', urls=[], platform=None)
+    text = json.dumps(base)
+    for name, body in (('data', json.dumps(dict(base, layers=[embedded], subject=d, annotations=None, artifactType='x')).encode()),
+                       ('twice', (text[:-1] + ',"layers":' + json.dumps(base['layers']) + '}').encode()), ('spaces', b' \r\n\t' + text.encode() + b'\n\n'),
+                       ('untyped', json.dumps(dict(base, layers=[{k: v for k, v in base['layers'][0].items() if k != 'mediaType'}])).encode()),
+                       ('octets', json.dumps(dict(base, config=dict(base['config'], mediaType='application/octet-stream'))).encode())):
+        l.tag(l.put(body, mediaType=MANIFEST), name)
+    with Registry(l) as reg:
+        for name in ('data', 'twice', 'spaces', 'untyped', 'octets'):
+            assert which(pull(reg, tag='t/image:' + name)) == 'x', name
+    # No layers at all; layers of nothing; a layer twice.
+    with Registry(Layout(tempfile.mkdtemp(dir=WORK))) as reg:
+        reg.layout.tag(reg.layout.image([]))
+        reg.layout.tag(reg.layout.image([Blob(b'', b'', TYPE + 'layer.v1.tar'), Blob(gzip.compress(b''), b'', TYPE + 'layer.v1.tar+gzip'), X_FILE, bytes(1024), Blob(b'', b'', TYPE + 'layer.v1.tar')]), 'nothing')
+        reg.layout.tag(reg.layout.image([X_FILE, file('y', 'y'), X_FILE]), 'twice')
+        reg.layout.tag(reg.layout.image([file('which', str(i)) for i in range(130)]), 'many')
+        good(pull(reg))
+        assert which(pull(reg, tag='t/image:nothing')) == 'x'
+        assert which(pull(reg, tag='t/image:twice')) == 'x'
+        assert which(pull(reg, tag='t/image:many')) == '129'
 
 
 def test_sha512():
