@@ -18,7 +18,7 @@
 static char cache[PATH_CAP];
 static bool keep_layers;
 static struct {
-	unsigned fetched, runs, messages;
+	unsigned fetched, written, runs, messages;
 	bool unfinished;      /* layers are begun, not kept */
 	int fail;             /* what the run ends with while it may keep layers */
 	bool fail_always;
@@ -62,6 +62,7 @@ static void layer(const struct edera_oci_run *run, char letter)
 	__atomic_add_fetch(&provider.fetched, 1, __ATOMIC_SEQ_CST);
 	if (run->blob_new(run->user, digest, 4, &fd))
 		return;
+	__atomic_add_fetch(&provider.written, 1, __ATOMIC_SEQ_CST);
 	CU_ASSERT(read(fd, got, 1) < 0);
 	snprintf(got, sizeof got, "%c123", letter);
 	CU_ASSERT_EQUAL(write(fd, got, 4), 4);
@@ -244,6 +245,14 @@ static void test_failure(void)
 	CU_ASSERT(links('a') == 2 && links('b') == 2 && links('c') == 0);
 	CU_ASSERT_EQUAL(provider.runs, 2);
 	provider.fail = 0;
+	/* Complete, but it cannot get its name. */
+	char path[PATH_CAP], digest[EDERA_DIGEST_MAX];
+
+	digest_of("ae", digest);
+	CU_ASSERT_EQUAL(entry_path(store, digest, EDERA_IMAGE_SQUASHFS, path, NULL), 0);
+	CU_ASSERT_EQUAL(path_write_file(path, "x", 1, 0600, NULL), 0);
+	CU_ASSERT(pull("ae", 0) < 0);
+	CU_ASSERT(links('a') == 2 && links('e') == 0);
 	provider.unfinished = true;
 	CU_ASSERT_EQUAL(pull("ad", 0), 0);
 	CU_ASSERT(links('a') == 3 && links('d') == 0);
@@ -363,7 +372,7 @@ static void test_no_links(void)
 	CU_ASSERT_EQUAL(provider.messages, 1);
 	CU_ASSERT_EQUAL(pull("ab", 0), 0);
 	CU_ASSERT_EQUAL(pull("ac", 0), 0);
-	CU_ASSERT_EQUAL(provider.fetched, 4);
+	CU_ASSERT(provider.fetched == 4 && provider.written == 0);
 	CU_ASSERT_EQUAL(files_in(path), 0);
 	umount2(path, MNT_DETACH);
 	end();
