@@ -8,8 +8,10 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 
 #define FILES_MAX 4096 /* of one pull: as many as an image may have layers */
+#define RESERVE 10     /* this part of the file system, a tenth, stays free */
 #define UNFINISHED "." /* what the name of a layer begins with that is not complete yet */
 
 static int layer_path(const char *dir, const char *prefix, const char *digest, char dst[PATH_CAP])
@@ -155,12 +157,24 @@ int keeping_open(struct keeping *k, const char *digest, int *ret_fd)
 	return 0;
 }
 
-int keeping_new(struct keeping *k, const char *digest, int *ret_fd)
+/* What may be wanted once leaves a part of the file system to what is wanted now. A node whose disk is fuller than that starts to evict pods. */
+static bool has_room(const char *dir, uint64_t size)
+{
+	struct statvfs v;
+	uint64_t reserve;
+
+	if (statvfs(dir, &v) < 0)
+		return false;
+	reserve = v.f_blocks / RESERVE;
+	return v.f_bavail > reserve && (v.f_bavail - reserve) * v.f_frsize > size;
+}
+
+int keeping_new(struct keeping *k, const char *digest, uint64_t size, int *ret_fd)
 {
 	char path[PATH_CAP];
 	int fd;
 
-	if (!k->dir[0] || layer_path(k->dir, UNFINISHED, digest, path) || k->files >= FILES_MAX)
+	if (!k->dir[0] || layer_path(k->dir, UNFINISHED, digest, path) || k->files >= FILES_MAX || !has_room(k->dir, size))
 		return -ENOENT;
 	k->files++;
 	unlink(path);

@@ -27,7 +27,7 @@ void keeping_publish(struct keeping *);
 
 /* See struct edera_oci_run. */
 int keeping_open(struct keeping *, const char *digest, int *ret_fd);
-int keeping_new(struct keeping *, const char *digest, int *ret_fd);
+int keeping_new(struct keeping *, const char *digest, uint64_t size, int *ret_fd);
 void keeping_kept(struct keeping *, const char *digest);
 void keeping_bad(struct keeping *, const char *digest);
 

@@ -222,7 +222,7 @@ static int on_blob_open(void *user, const char *digest, uint64_t size, int *ret_
 
 static int on_blob_new(void *user, const char *digest, uint64_t size, int *ret_fd)
 {
-	return keeping_new(&((struct edera_pull_line *)user)->keeping, digest, ret_fd);
+	return keeping_new(&((struct edera_pull_line *)user)->keeping, digest, size, ret_fd);
 }
 
 static void on_blob_kept(void *user, const char *digest) { keeping_kept(&((struct edera_pull_line *)user)->keeping, digest); }

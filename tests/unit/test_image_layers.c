@@ -13,6 +13,7 @@
 #include <string.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 static char cache[PATH_CAP];
@@ -378,6 +379,40 @@ static void test_no_links(void)
 	end();
 }
 
+/* A tenth of the file system stays free. */
+static void test_room(void)
+{
+	struct keeping k = { .dir = "" };
+	char entry[PATH_CAP], file[PATH_CAP], digest[EDERA_DIGEST_MAX];
+	static char filler[7 << 20];
+	int fd = -1;
+
+	begin();
+	store_free(store);
+	if (mount("tmpfs", cache, "tmpfs", 0, "size=10m") < 0) {
+		reopen();
+		end();
+		return;
+	}
+	CU_ASSERT_EQUAL_FATAL(store_open(&host, NULL, &store, NULL), 0);
+	CU_ASSERT_EQUAL(path_format(entry, NULL, "%s/image.x", store->work), 0);
+	CU_ASSERT_EQUAL(mkdir(entry, 0700), 0);
+	CU_ASSERT_EQUAL_FATAL(keeping_begin(&k, store, entry, NULL), 0);
+	digest_of("a", digest);
+	CU_ASSERT_EQUAL(keeping_new(&k, digest, 8 << 20, &fd), 0);
+	close(fd);
+	CU_ASSERT_EQUAL(keeping_new(&k, digest, 9 << 20, &fd), -ENOENT);
+	CU_ASSERT_EQUAL(keeping_new(&k, digest, UINT64_MAX, &fd), -ENOENT);
+	CU_ASSERT_EQUAL(path_format(file, NULL, "%s/filler", cache), 0);
+	CU_ASSERT_EQUAL(path_write_file(file, filler, sizeof filler, 0600, NULL), 0);
+	CU_ASSERT_EQUAL(keeping_new(&k, digest, 1 << 20, &fd), 0);
+	close(fd);
+	CU_ASSERT_EQUAL(keeping_new(&k, digest, 3 << 20, &fd), -ENOENT);
+	path_remove_tree(entry, NULL);
+	umount2(cache, MNT_DETACH);
+	end();
+}
+
 /* What a provider that has been taken over can ask for. */
 static void test_hostile(void)
 {
@@ -393,7 +428,7 @@ static void test_hostile(void)
 	CU_ASSERT_EQUAL_FATAL(keeping_begin(&k, store, entry, NULL), 0);
 	for (size_t i = 0; i < ARRAY_SIZE(digests); i++) {
 		CU_ASSERT_EQUAL(keeping_open(&k, digests[i], &fd), -ENOENT);
-		CU_ASSERT_EQUAL(keeping_new(&k, digests[i], &fd), -ENOENT);
+		CU_ASSERT_EQUAL(keeping_new(&k, digests[i], 4, &fd), -ENOENT);
 		keeping_kept(&k, digests[i]);
 		keeping_bad(&k, digests[i]);
 	}
@@ -401,7 +436,7 @@ static void test_hostile(void)
 	digest_of("a", digest);
 	keeping_kept(&k, digest);
 	CU_ASSERT_EQUAL(keeping_open(&k, digest, &fd), -ENOENT);
-	CU_ASSERT_EQUAL(keeping_new(&k, digest, &fd), 0);
+	CU_ASSERT_EQUAL(keeping_new(&k, digest, 4, &fd), 0);
 	close(fd);
 	CU_ASSERT_EQUAL(keeping_open(&k, digest, &fd), -ENOENT);
 	/* Nobody but the owner of a layer can call it bad. */
@@ -412,7 +447,7 @@ static void test_hostile(void)
 	/* As many files as an image may have layers. */
 	unsigned n = 0;
 
-	while (n < 5000 && keeping_new(&k, digest, &fd) == 0) {
+	while (n < 5000 && keeping_new(&k, digest, 4, &fd) == 0) {
 		close(fd);
 		n++;
 	}
@@ -428,11 +463,17 @@ int main(void)
 {
 	static const CU_TestInfo tests[] = {
 		{ "shared", test_shared }, { "overwrite", test_overwrite }, { "bad", test_bad }, { "failure", test_failure }, { "no space", test_no_space },
-		{ "not kept", test_not_kept }, { "crash", test_crash }, { "at once", test_at_once }, { "no links", test_no_links }, { "hostile", test_hostile },
+		{ "not kept", test_not_kept }, { "crash", test_crash }, { "at once", test_at_once }, { "no links", test_no_links }, { "room", test_room }, { "hostile", test_hostile },
 		CU_TEST_INFO_NULL,
 	};
 	static CU_SuiteInfo suites[] = { { "kept layers", NULL, NULL, NULL, NULL, (CU_TestInfo *)tests }, CU_SUITE_INFO_NULL };
 
+	struct statvfs v;
+
+	if (statvfs("/tmp", &v) == 0 && v.f_bavail < v.f_blocks / 8) {
+		puts("/tmp is too full for layers to be kept");
+		return 77;
+	}
 	if (CU_initialize_registry() != CUE_SUCCESS || CU_register_suites(suites) != CUE_SUCCESS)
 		return 2;
 	CU_basic_set_mode(CU_BRM_VERBOSE);
