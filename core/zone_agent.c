@@ -28,15 +28,6 @@ static void configured(void *user, const ProtobufCMessage *reply, const struct e
 		return;
 	}
 	log_warnings(z, ((const Edera__Agent__V1__ConfigureReply *)reply)->warnings, ((const Edera__Agent__V1__ConfigureReply *)reply)->n_warnings);
-	zone_stop_deadline(z);
-	if (zone_state(z) == STATE(READY)) {
-		workload_zone_ready(z);
-		return;
-	}
-	if (!z->pb->status->ready_at)
-		z->pb->status->ready_at = pb_now();
-	zone_set_state(z, STATE(READY));
-	workload_zone_ready(z);
 }
 
 static void configure(struct zone *z)
@@ -63,6 +54,18 @@ static void configure(struct zone *z)
 	agent_call(z->agent, "Configure", &q.base, CONFIGURE_TIMEOUT_MS, configured, z);
 }
 
+/* The agent answers. It keeps whatever comes behind Configure until that is done, so nobody has to wait for it here. */
+static void ready(struct zone *z)
+{
+	zone_stop_deadline(z);
+	if (zone_state(z) != STATE(READY)) {
+		if (!z->pb->status->ready_at)
+			z->pb->status->ready_at = pb_now();
+		zone_set_state(z, STATE(READY));
+	}
+	workload_zone_ready(z);
+}
+
 static void connected(struct agent_client *a, uint64_t instance, void *user)
 {
 	struct zone *z = user;
@@ -78,6 +81,7 @@ static void connected(struct agent_client *a, uint64_t instance, void *user)
 	}
 	z->agent_instance = instance;
 	configure(z);
+	ready(z);
 }
 
 static void lost(struct agent_client *a, const struct edera_error *why, void *user)

@@ -30,8 +30,9 @@ struct agent {
 	const char *channel_name; /* virtio:NAME | hvcN | unix:PATH */
 	/* what it is */
 	uint64_t instance, started_ms, boot_ms; /* boot_ms: from its start to its first answer */
-	bool settled;            /* the boot is over; what needs more than an answer waits for it */
+	bool settled, configuring; /* the boot is over; a Configure is under way: what needs more than an answer waits for both */
 	bool configured, cgroups; /* cgroups: version 2, ours to lay out */
+	char fault[256];         /* "": none. Why this zone can be of no use; Configure fails with it */
 	char **warnings;
 	size_t n_warnings;
 	/* the link to the host */
@@ -62,12 +63,13 @@ void callers_fail(struct agent *, struct callers *, const struct edera_error *);
 
 uint64_t now_ms(void); /* of the monotonic clock */
 void agent_warn(struct agent *, const char *fmt, ...) __attribute__((format(printf, 2, 3))); /* logged, and shown by Status */
+void agent_fault(struct agent *, const char *fmt, ...) __attribute__((format(printf, 2, 3))); /* the first one is kept */
 bool agent_valid_id(const char *id);
 
 /* service.c */
 int service_start(struct agent *, struct edera_error *);
 void service_feed(struct agent *, const uint8_t *data, size_t len);
-void service_settled(struct agent *); /* the boot is over */
+void service_go_on(struct agent *); /* what calls waited for is done: serves those that came meanwhile */
 bool service_writable(const struct agent *); /* the way to the host is not clogged */
 
 /* channel.c: the byte stream to the host, opened when it appears and kept over its disconnects. */

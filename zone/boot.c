@@ -109,7 +109,7 @@ static void copy_root(struct agent *a)
 {
 	mkdir(NEW_ROOT, 0755);
 	if (mount("tmpfs", NEW_ROOT, "tmpfs", 0, "mode=0755") < 0 || nftw("/", copy_entry, 16, FTW_PHYS | FTW_MOUNT) != 0) {
-		agent_warn(a, "cannot copy the root to a tmpfs: %s", strerror(errno));
+		agent_fault(a, "cannot copy the root to a tmpfs: %s", strerror(errno));
 		return;
 	}
 	nftw("/", remove_entry, 16, FTW_PHYS | FTW_MOUNT | FTW_DEPTH); /* its memory is the zone's */
@@ -124,10 +124,10 @@ static void move_root(struct agent *a)
 		snprintf(to, sizeof to, NEW_ROOT "%s", mounts[i]);
 		mkdir(to, 0755); /* what is mounted on was not copied */
 		if (mount(mounts[i], to, NULL, MS_MOVE, NULL) < 0)
-			agent_warn(a, "cannot move '%s' to the new root: %s", mounts[i], strerror(errno));
+			agent_fault(a, "cannot move '%s' to the new root: %s", mounts[i], strerror(errno));
 	}
 	if (chdir(NEW_ROOT) < 0 || mount(".", "/", NULL, MS_MOVE, NULL) < 0 || chroot(".") < 0 || chdir("/") < 0)
-		agent_warn(a, "cannot move the root to a tmpfs: %s", strerror(errno));
+		agent_fault(a, "cannot move the root to a tmpfs: %s", strerror(errno));
 }
 
 /* ---- boot ---- */
@@ -187,26 +187,37 @@ int boot_settle(unsigned first_module)
 	copy_root(&a);
 	for (size_t i = 0; i < a.n_warnings; i++)
 		puts(a.warnings[i]);
-	return 0;
+	if (*a.fault)
+		puts(a.fault);
+	return *a.fault != 0;
 }
 
-static void take_report(struct agent *a)
+/* Warnings, a line each; of a child that did not succeed the last line is why. */
+static void take_report(struct agent *a, bool failed)
 {
 	char text[8192], *save = NULL;
 	ssize_t n = read(settling.report, text, sizeof text - 1);
 
 	close(settling.report);
 	text[n > 0 ? n : 0] = 0;
-	for (char *line = strtok_r(text, "\n", &save); line; line = strtok_r(NULL, "\n", &save))
-		agent_warn(a, "%s", line);
+	for (char *line = strtok_r(text, "\n", &save), *next; line; line = next) {
+		next = strtok_r(NULL, "\n", &save);
+		if (failed && !next)
+			agent_fault(a, "%s", line);
+		else
+			agent_warn(a, "%s", line);
+	}
+	if (failed)
+		agent_fault(a, "the boot could not be finished");
 }
 
 static void on_settled(void *user, int status)
 {
 	struct agent *a = user;
 
-	take_report(a);
-	move_root(a);
+	take_report(a, status != 0);
+	if (!*a->fault)
+		move_root(a);
 	mount_one(a, "devpts", "/dev/pts", MS_NOSUID | MS_NOEXEC, "mode=0620,gid=5,ptmxmode=0666");
 	mount_one(a, "tmpfs", "/dev/shm", MS_NOSUID | MS_NODEV, "mode=1777");
 	mount_one(a, "tmpfs", "/run", MS_NOSUID | MS_NODEV, "mode=0755");
@@ -221,7 +232,8 @@ static void on_settled(void *user, int status)
 	loopback_up(a);
 	if (sethostname("zone", 4) < 0)
 		agent_warn(a, "cannot set the host name: %s", strerror(errno));
-	service_settled(a);
+	a->settled = true;
+	service_go_on(a);
 }
 
 static void settle(struct agent *a)
@@ -235,16 +247,22 @@ static void settle(struct agent *a)
 
 	snprintf(number, sizeof number, "%u", modules_loaded);
 	if (pipe2(report, O_CLOEXEC | O_NONBLOCK) < 0) {
-		agent_warn(a, "cannot finish the boot: %s", strerror(errno));
+		agent_fault(a, "the boot could not be finished: %s", strerror(errno));
+		a->settled = true;
+		service_go_on(a);
 		return;
 	}
 	settling.report = report[0];
 	child.fds[1] = report[1];
-	if (child_start(&child, &pid, &err))
-		agent_warn(a, "cannot finish the boot: %s", err.msg);
-	else
+	if (child_start(&child, &pid, &err)) {
+		agent_fault(a, "the boot could not be finished: %s", err.msg);
+		a->settled = true;
+	} else {
 		reaper_watch(pid, on_settled, a);
+	}
 	close(report[1]);
+	if (a->settled)
+		service_go_on(a);
 }
 
 void boot_continue(struct agent *a)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the host tells the zone about itself once it is up. One thing that fails is a warning, the others are still done. */
+/* What the host tells the zone about itself once it is up. One thing that fails is a warning, the others are still done; but a zone
+ * whose boot or whose addons failed can be of no use, and Configure fails. */
 #include "agent.h"
 
 #include "base/cleanup.h"
@@ -24,6 +25,7 @@ struct configuring {
 	size_t module; /* the next one to load */
 	char **warnings;
 	size_t n_warnings;
+	struct edera_error fault; /* code 0: none. What makes the zone useless */
 };
 
 static void warn(struct configuring *c, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
@@ -47,20 +49,29 @@ static void warn(struct configuring *c, const char *fmt, ...)
 static void finish(struct configuring *c)
 {
 	Edera__Agent__V1__ConfigureReply r = EDERA__AGENT__V1__CONFIGURE_REPLY__INIT;
+	struct agent *a = c->a;
 	struct utsname u;
 
+	if (*a->fault && !c->fault.code)
+		err_set(&c->fault, -EIO, "%s", a->fault);
 	/* The kernel is quiet, and a log that stays empty tells nobody that all is well. */
-	if (!c->a->configured && !uname(&u))
+	if (!c->fault.code && !a->configured && !uname(&u))
 		dprintf(STDERR_FILENO, "protect: zone ready, kernel %s, agent %s\n", u.release, PACKAGE_VERSION);
-	c->a->configured = true;
 	r.warnings = c->warnings;
 	r.n_warnings = c->n_warnings;
-	caller_reply(c->a, c->from, &r.base);
+	if (c->fault.code) {
+		caller_fail(a, c->from, &c->fault);
+	} else {
+		a->configured = true;
+		caller_reply(a, c->from, &r.base);
+	}
+	a->configuring = false;
 	for (size_t i = 0; i < c->n_warnings; i++)
 		free(c->warnings[i]);
 	free(c->warnings);
 	protobuf_c_message_free_unpacked(&c->q->base, NULL);
 	free(c);
+	service_go_on(a);
 }
 
 /* ---- modules, one modprobe after another ---- */
@@ -118,17 +129,14 @@ static void bind_read_only(struct configuring *c, const char *from, const char *
 
 static void on_addons(void *user, int code)
 {
-	struct edera_error err = EDERA_ERROR_INIT;
 	struct configuring *c = user;
 	char from[PATH_CAP], to[PATH_CAP];
 	struct utsname u;
 
 	uname(&u);
 	if (code) {
-		warn(c, "the disk '%s' with the kernel's modules did not appear", c->q->addons_serial);
-	} else if (disk_mount(c->a, c->q->addons_serial, ADDONS, true, &err)) {
-		warn(c, "%s", err.msg);
-	} else {
+		err_set(&c->fault, code, "the disk '%s' with the kernel's modules did not appear", c->q->addons_serial);
+	} else if (!disk_mount(c->a, c->q->addons_serial, ADDONS, true, &c->fault)) {
 		/* modules/ is the tree itself, or holds one named after the kernel */
 		if (!path_format(from, NULL, ADDONS "/modules/%s", u.release) && access(from, F_OK) < 0)
 			strcpy(from, ADDONS "/modules");
@@ -137,7 +145,10 @@ static void on_addons(void *user, int code)
 		if (access(ADDONS "/firmware", F_OK) == 0)
 			bind_read_only(c, ADDONS "/firmware", "/lib/firmware");
 	}
-	next_module(c);
+	if (c->fault.code)
+		finish(c);
+	else
+		next_module(c);
 }
 
 /* ---- the rest ---- */
@@ -235,6 +246,7 @@ void configure(struct agent *a, const ProtobufCMessage *m, struct caller from)
 	}
 	c->a = a;
 	c->from = from;
+	a->configuring = true;
 	if (*c->q->hostname)
 		set_hostname(c, c->q->hostname);
 	if (a->init) {

@@ -38,6 +38,19 @@ void agent_warn(struct agent *a, const char *fmt, ...)
 	a->n_warnings += p[a->n_warnings] != NULL;
 }
 
+void agent_fault(struct agent *a, const char *fmt, ...)
+{
+	va_list ap;
+
+	if (*a->fault)
+		return;
+	va_start(ap, fmt);
+	vsnprintf(a->fault, sizeof a->fault, fmt, ap);
+	va_end(ap);
+	text_force_utf8(a->fault);
+	log_error(a->fault, NULL);
+}
+
 bool agent_valid_id(const char *id)
 {
 	size_t n = strspn(id, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-");
@@ -135,7 +148,7 @@ static int serve(struct agent *a, uint64_t started)
 	if (a->init)
 		boot_later(a);
 	else
-		service_settled(a);
+		a->settled = true;
 	uv_run(&loop, UV_RUN_DEFAULT);
 	return 0;
 }

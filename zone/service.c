@@ -54,26 +54,26 @@ static void shutdown_zone(struct agent *a, const ProtobufCMessage *m, struct cal
 static const struct method {
 	const char *name;
 	void (*serve)(struct agent *, const ProtobufCMessage *, struct caller);
-	bool waits; /* until the boot is over */
+	bool at_once; /* also while the zone is still being set up */
 } methods[] = {
-	{ "Status", status, false },
-	{ "Configure", configure, true },
-	{ "Metrics", metrics_reply, false },
+	{ "Status", status, true },
+	{ "Configure", configure, false },
+	{ "Metrics", metrics_reply, true },
 	{ "List", workload_list, false },
-	{ "CreateWorkload", workload_create, true },
+	{ "CreateWorkload", workload_create, false },
 	{ "StartWorkload", workload_start, false },
 	{ "DeleteWorkload", workload_delete, false },
-	{ "Exec", process_exec, true },
+	{ "Exec", process_exec, false },
 	{ "Read", process_read, false },
 	{ "Write", process_write, false },
 	{ "Resize", process_resize, false },
 	{ "Signal", process_signal, false },
 	{ "Wait", process_wait, false },
 	{ "Release", process_release, false },
-	{ "Shutdown", shutdown_zone, false },
+	{ "Shutdown", shutdown_zone, true },
 };
 
-/* ---- calls that came before the boot was over, in order ---- */
+/* ---- calls that came before the zone was set up: all of them wait, so that each finds what an earlier one made ---- */
 
 struct early {
 	struct early *next;
@@ -98,19 +98,41 @@ static bool keep_early(const struct method *method, struct caller from, Protobuf
 	return true;
 }
 
-void service_settled(struct agent *a)
+static struct early *take_early(void)
 {
-	a->settled = true;
-	while (early) {
-		struct early *e = early;
+	struct early *e = early;
 
-		early = e->next;
-		if (e->from.epoch == a->epoch)
-			e->method->serve(a, e->m, e->from);
-		protobuf_c_message_free_unpacked(e->m, NULL);
-		free(e);
+	early = e->next;
+	if (!early)
+		early_end = &early;
+	return e;
+}
+
+static void free_early(struct early *e)
+{
+	protobuf_c_message_free_unpacked(e->m, NULL);
+	free(e);
+}
+
+static bool set_up(const struct agent *a)
+{
+	return a->settled && !a->configuring;
+}
+
+void service_go_on(struct agent *a)
+{
+	static bool going;
+
+	if (going) /* a Configure among them was over at once */
+		return;
+	going = true;
+	while (early && set_up(a)) {
+		struct early *e = take_early();
+
+		e->method->serve(a, e->m, e->from);
+		free_early(e);
 	}
-	early_end = &early;
+	going = false;
 }
 
 static void on_request(void *user, struct ttrpc_conn *conn, const struct ttrpc_request *q)
@@ -129,8 +151,12 @@ static void on_request(void *user, struct ttrpc_conn *conn, const struct ttrpc_r
 			continue;
 		if (rpc_msg_unpack(d->input, q->payload, q->payload_len, NULL, &m, &err)) {
 			caller_fail(a, from, &err);
-		} else if (a->settled || !methods[i].waits || !keep_early(&methods[i], from, m)) {
+		} else if (methods[i].at_once || set_up(a)) {
 			methods[i].serve(a, m, from);
+			protobuf_c_message_free_unpacked(m, NULL);
+		} else if (!keep_early(&methods[i], from, m)) {
+			err_set(&err, -ENOMEM, "out of memory");
+			caller_fail(a, from, &err);
 			protobuf_c_message_free_unpacked(m, NULL);
 		}
 		boot_continue(a);
@@ -203,6 +229,8 @@ static void on_up(void *user)
 	struct agent *a = user;
 
 	ttrpc_conn_free(a->rpc);
+	while (early) /* they come again */
+		free_early(take_early());
 	a->epoch++;
 	a->rpc = ttrpc_conn_new(&rpc_ops, a);
 }

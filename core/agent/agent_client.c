@@ -477,12 +477,14 @@ static void on_instance(void *user, const ProtobufCMessage *reply, const struct 
 		while (a->processes.next != &a->processes)
 			agent_process_fail(a->processes.next, &stale);
 	}
+	if (!a->dead)
+		a->ops->connected(a, a->instance, a->user); /* what it calls goes out first */
+	if (a->dead || !a->ready)
+		return;
 	for (struct agent_pending *p = a->calls.next; p != &a->calls; p = p->next)
 		if (!p->stream)
 			send_call(p);
 	set_clock(a);
-	if (!a->dead)
-		a->ops->connected(a, a->instance, a->user);
 }
 
 static void link_up(void *user)

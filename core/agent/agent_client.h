@@ -17,7 +17,8 @@ struct agent_client;
 
 struct agent_client_ops {
 	/* The agent answers on the channel given last; `instance` differs from the last time when the zone was rebooted (its
-	 * processes are gone then: their pumps end with -ESTALE). Called once per attach, at earliest after attach has returned. */
+	 * processes are gone then: their pumps end with -ESTALE). Called once per attach, at earliest after attach has returned. What is called
+	 * from here reaches the agent before the calls that waited for it. */
 	void (*connected)(struct agent_client *, uint64_t instance, void *user);
 	/* The channel given last is closed and gone; open another and attach it, or free the client. Called once per attach, at
 	 * earliest after attach has returned. Nothing fails because of it: calls wait for their timeout. */
