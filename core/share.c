@@ -78,6 +78,19 @@ static void unstage(const char *dir)
 	rmdir(dir);
 }
 
+void share_remove_all(const char *vm_dir)
+{
+	char shares[PATH_CAP], path[PATH_CAP];
+	_closedir_ DIR *d = NULL;
+	struct dirent *e;
+
+	if (!path_format(shares, NULL, "%s/shares", vm_dir))
+		d = opendir(shares);
+	while (d && (e = readdir(d)))
+		if (e->d_name[0] != '.' && !path_format(path, NULL, "%.3000s/%s", shares, e->d_name))
+			unstage(path);
+}
+
 static int check(const struct share *s, const PB(MountSpec) *m, struct edera_error *err)
 {
 	struct stat st;

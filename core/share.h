@@ -21,6 +21,8 @@ const char *share_file(const char *host_path);
 /* A directory is shared as it is. Of a file nothing but the file itself is shared: it is bound into a directory of its own, for a zone
  * that has left its kernel's rules behind must not reach what lies beside it. */
 int share_add(const struct share *, const struct edera_call *, const PB(MountSpec) *, struct edera_error *);
+/* What is bound below the directory of a VM that has ended; without this its directory could not be removed. */
+void share_remove_all(const char *vm_dir);
 /* Idempotent. */
 int share_remove(const struct share *, const struct edera_call *, struct edera_error *);
 

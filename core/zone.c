@@ -3,6 +3,7 @@
 #include "base/log.h"
 #include "base/text.h"
 #include "boot.h"
+#include "share.h"
 #include "workload.h"
 #include "zone_private.h"
 
@@ -183,8 +184,10 @@ static void end_work(void *user, const struct edera_call *call)
 	struct end_job *j = user;
 
 	j->status = PLUGIN_OP(j->hv, struct edera_hypervisor_ops, vm_destroy)(j->hv->inst, call, j->id, &j->err);
-	if (!j->status)
+	if (!j->status) {
+		share_remove_all(j->dir);
 		j->status = path_remove_tree(j->dir, &j->err);
+	}
 }
 
 static void forget(struct zone *z)
