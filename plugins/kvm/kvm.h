@@ -79,7 +79,10 @@ static inline void kvm_conn_close(virConnectPtr *c) { if (*c) virConnectClose(*c
 /* xml.c */
 int kvm_domain_xml(const struct kvm *, const struct edera_vm_spec *, struct buf *ret, struct edera_error *);
 int kvm_disk_xml(const struct edera_disk *, unsigned index, struct buf *ret, struct edera_error *);
-int kvm_share_xml(const struct edera_share *, const char *socket, struct buf *ret, struct edera_error *);
+int kvm_share_xml(const struct edera_share *, const char *socket, unsigned slot, struct buf *ret, struct edera_error *); /* slot: of the bridge; 0: there is none */
+#define KVM_BRIDGE "pci-bridge" /* what a q35 has for devices plugged in later, as libvirt writes their places: */
+#define KVM_BRIDGE_ADDRESS "<address type='pci' domain='0x0000' bus='0x02' slot='0x%02x' function='0x0'/>"
+#define KVM_BRIDGE_SLOTS 32u /* the first is not to be had */
 void kvm_disk_target(unsigned index, char dst[8]); /* sda, sdb, ... sdz, sdaa, ... */
 #define KVM_MAX_DISKS 200u
 

@@ -12,7 +12,7 @@ static const struct edera_conf_key keys[] = {
 	{ "uri", EDERA_CONF_STRING, 0, "qemu:///embed",
 	  "libvirt connection: qemu:///embed runs libvirt inside the daemon, qemu:///system uses a running libvirtd" },
 	{ "accelerator", EDERA_CONF_STRING, 0, "auto", "auto, kvm (hardware virtualization) or tcg (software emulation)" },
-	{ "machine", EDERA_CONF_STRING, 0, "pc", "QEMU machine type: pc, q35 or a versioned name of one" },
+	{ "machine", EDERA_CONF_STRING, 0, "q35", "QEMU machine type: pc, q35 or a versioned name of one" },
 	{ "emulator", EDERA_CONF_STRING, 0, "/usr/bin/qemu-system-x86_64", "path of QEMU" },
 	{ 0 },
 };

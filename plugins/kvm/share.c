@@ -122,6 +122,25 @@ static int socket_path(struct kvm *k, const char *id, const char *tag, char dst[
 	return path_format(dst, err, "%s/zones/%s/%s.sock", k->run_dir, id, tag);
 }
 
+/* Where the next device goes: 0, wherever libvirt likes, when the machine has no bridge for it. */
+static int free_slot(const char *xml, unsigned *ret, struct edera_error *err)
+{
+	char address[128];
+
+	if (!strstr(xml, "model='" KVM_BRIDGE "'")) {
+		*ret = 0;
+		return 0;
+	}
+	for (unsigned slot = 1; slot < KVM_BRIDGE_SLOTS; slot++) {
+		snprintf(address, sizeof address, KVM_BRIDGE_ADDRESS, slot);
+		if (!strstr(xml, address)) {
+			*ret = slot;
+			return 0;
+		}
+	}
+	return err_set(err, -ENOSPC, "a virtual machine can have no more than %u shares", KVM_BRIDGE_SLOTS - 1);
+}
+
 int kvm_share_attach(void *inst, const struct edera_call *call, const char *id, const struct edera_share *s, struct edera_error *err)
 {
 	struct kvm *k = inst;
@@ -129,6 +148,7 @@ int kvm_share_attach(void *inst, const struct edera_call *call, const char *id, 
 	_buf_ struct buf device = BUF_INIT;
 	char sock[PATH_CAP];
 	char *xml = NULL;
+	unsigned slot = 0;
 	uid_t uid = 0;
 	int r = kvm_call_expired(call, err);
 
@@ -140,8 +160,10 @@ int kvm_share_attach(void *inst, const struct edera_call *call, const char *id, 
 	if (!xml)
 		return kvm_virt_error(err, "cannot read the description of the virtual machine %s", id);
 	r = has_tag(xml, s->tag) ? err_set(err, -EEXIST, "the virtual machine %s has a share '%s' already", id, s->tag) : owner_of(xml, id, &uid, err);
+	if (!r)
+		r = free_slot(xml, &slot, err);
 	free(xml);
-	if (r || (r = kvm_share_xml(s, sock, &device, err)) || (r = start_fsd(k, s, sock, uid, err)))
+	if (r || (r = kvm_share_xml(s, sock, slot, &device, err)) || (r = start_fsd(k, s, sock, uid, err)))
 		return r;
 	if (virDomainAttachDeviceFlags(dom, (const char *)device.data, VIR_DOMAIN_AFFECT_LIVE) < 0) {
 		int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);

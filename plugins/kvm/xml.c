@@ -87,7 +87,7 @@ int kvm_disk_xml(const struct edera_disk *d, unsigned index, struct buf *b, stru
 	return b->failed ? err_set(err, -ENOMEM, "cannot get memory to describe disk '%s'", d->serial) : 0;
 }
 
-int kvm_share_xml(const struct edera_share *s, const char *socket, struct buf *b, struct edera_error *err)
+int kvm_share_xml(const struct edera_share *s, const char *socket, unsigned slot, struct buf *b, struct edera_error *err)
 {
 	struct stat st;
 	int r = check_path("share", s->path, err);
@@ -100,7 +100,10 @@ int kvm_share_xml(const struct edera_share *s, const char *socket, struct buf *b
 		return err_set(err, -ENOTDIR, "cannot share '%s': it is not a directory", s->path);
 	buf_puts(b, "<filesystem type='mount'><driver type='virtiofs' queue='1024'/><source socket='");
 	escape(b, socket);
-	buf_printf(b, "'/><target dir='%s'/><alias name='ua-share-%s'/></filesystem>", s->tag, s->tag);
+	buf_printf(b, "'/><target dir='%s'/><alias name='ua-share-%s'/>", s->tag, s->tag);
+	if (slot)
+		buf_printf(b, KVM_BRIDGE_ADDRESS, slot);
+	buf_puts(b, "</filesystem>");
 	return b->failed ? err_set(err, -ENOMEM, "cannot get memory to describe share '%s'", s->tag) : 0;
 }
 
@@ -123,13 +126,36 @@ static void describe_socket(struct buf *b, const char *run_dir, const char *name
 	buf_printf(b, "/%s'/>", name);
 }
 
+static bool is_q35(const struct kvm *k)
+{
+	return strstr(k->machine, "q35") != NULL;
+}
+
+/* A q35 wants every device behind a port of its own. Those that are there from the start need none, and a kernel starts faster
+ * without: what comes later goes into the one bridge. */
+static void on_root(const struct kvm *k, unsigned slot, struct buf *b)
+{
+	if (is_q35(k))
+		buf_printf(b, "<address type='pci' domain='0' bus='0' slot='%u' function='0'/>", slot);
+}
+
 static int describe_devices(const struct kvm *k, const struct edera_vm_spec *s, struct buf *b, struct edera_error *err)
 {
 	buf_puts(b, "<devices>");
 	element(b, "emulator", k->emulator);
-	buf_puts(b, "<controller type='usb' model='none'/><memballoon model='none'/>"
-	            "<controller type='scsi' index='0' model='virtio-scsi'/><controller type='virtio-serial' index='0'/>"
-	            "<rng model='virtio'><backend model='random'>/dev/urandom</backend></rng><serial type='unix'>");
+	buf_puts(b, "<controller type='usb' model='none'/><memballoon model='none'/><controller type='scsi' index='0' model='virtio-scsi'>");
+	on_root(k, 2, b);
+	buf_puts(b, "</controller><controller type='virtio-serial' index='0'>");
+	on_root(k, 3, b);
+	buf_puts(b, "</controller><rng model='virtio'><backend model='random'>/dev/urandom</backend>");
+	on_root(k, 4, b);
+	buf_puts(b, "</rng>");
+	if (is_q35(k)) {
+		buf_puts(b, "<controller type='pci' index='0' model='pcie-root'/><controller type='pci' index='1' model='dmi-to-pci-bridge'>");
+		on_root(k, 5, b);
+		buf_puts(b, "</controller><controller type='pci' index='2' model='" KVM_BRIDGE "'><address type='pci' domain='0' bus='1' slot='1' function='0'/></controller>");
+	}
+	buf_puts(b, "<serial type='unix'>");
 	describe_socket(b, s->run_dir, "console.sock");
 	buf_puts(b, "<target port='0'/></serial><channel type='unix'>");
 	describe_socket(b, s->run_dir, "agent.sock");

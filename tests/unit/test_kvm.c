@@ -49,6 +49,31 @@ static void plain(void)
 	free(xml);
 }
 
+/* Everything that is there from the start is on the root bus itself; the bridge is for what comes later. */
+static void q35(void)
+{
+	struct edera_share share = { .tag = "t", .path = "/" };
+	struct edera_vm_spec s = spec();
+	struct buf b = BUF_INIT;
+	char *xml = describe(&s);
+
+	CU_ASSERT_PTR_NULL(strstr(xml, "<address type='pci'"));
+	free(xml);
+	kvm.machine = "pc-q35-7.2";
+	xml = describe(&s);
+	kvm.machine = "pc";
+	says(xml, "model='virtio-scsi'><address type='pci' domain='0' bus='0' slot='2' function='0'/></controller>");
+	says(xml, "<controller type='virtio-serial' index='0'><address type='pci' domain='0' bus='0' slot='3' function='0'/></controller>");
+	says(xml, "<controller type='pci' index='2' model='pci-bridge'>");
+	free(xml);
+	CU_ASSERT_EQUAL(kvm_share_xml(&share, "/s", 0, &b, &err), 0);
+	CU_ASSERT_PTR_NULL(strstr((char *)b.data, "<address"));
+	buf_clear(&b);
+	CU_ASSERT_EQUAL(kvm_share_xml(&share, "/s", 31, &b, &err), 0);
+	says((char *)b.data, "<address type='pci' domain='0x0000' bus='0x02' slot='0x1f' function='0x0'/></filesystem>");
+	buf_free(&b);
+}
+
 /* With KVM the group is the one that may open /dev/kvm; the user stays the VM's own. */
 static void hardware(void)
 {
@@ -132,7 +157,7 @@ static void accelerator(void)
 int main(void)
 {
 	static CU_TestInfo tests[] = {
-		{ "plain", plain }, { "hardware", hardware }, { "hostile text", hostile_text }, { "refused", refused }, { "disks", disks },
+		{ "plain", plain }, { "q35", q35 }, { "hardware", hardware }, { "hostile text", hostile_text }, { "refused", refused }, { "disks", disks },
 		{ "accelerator", accelerator }, CU_TEST_INFO_NULL,
 	};
 	CU_SuiteInfo suites[] = { { "kvm", NULL, NULL, NULL, NULL, tests }, CU_SUITE_INFO_NULL };
