@@ -76,7 +76,7 @@ int conf_write_default(const char *path, struct edera_error *);
  *
  * [daemon]  socket-group "root" · log-level "info" (error, warning, info, debug) · listen [] (more sockets: "unix:///PATH")
  * [zone]    default-kernel-variant "" · memory-limit-mb 1024 · target-memory-mb 0 (the limit) · max-cpus 4 · target-cpus 1 ·
- *           cache-default-kernel true · cache-default-initrd true · launch-timeout-seconds 120 · kernel-options "quiet"
+ *           cache-default-kernel true · cache-default-initrd true · launch-timeout-seconds 120 · kernel-options "quiet cryptomgr.notests"
  * [zone.kernel-variants]  NAME = "OCI reference"
  * [oci]     docker-hub-mirror "index.docker.io" · insecure-registries [] ("HOST[:PORT]") · ca-file "" · auth-file "" (auth.json
  *           in the data directory) · max-image-mb 65536 · max-image-entries 2000000 · pull-timeout-seconds 1800 ·

@@ -106,7 +106,7 @@ const struct def schema_defs[] = {
 	{ "zone", "cache-default-kernel", EDERA_CONF_BOOL, DEF_SHOWN, "true", 0, 0, NULL, "Keep the default variant's kernel on disk. false: fetch it for each launch." },
 	{ "zone", "cache-default-initrd", EDERA_CONF_BOOL, DEF_SHOWN, "true", 0, 0, NULL, "The same for the zone initrd." },
 	{ "zone", "launch-timeout-seconds", EDERA_CONF_INT, 0, "120", 1, 86400, NULL, "A zone that is not ready after this long has failed." },
-	{ "zone", "kernel-options", EDERA_CONF_STRING, 0, "quiet", 0, 0, NULL, "Appended to the kernel command line of every zone." },
+	{ "zone", "kernel-options", EDERA_CONF_STRING, 0, "quiet cryptomgr.notests", 0, 0, NULL, "Appended to the kernel command line of every zone." },
 
 	{ "oci", "docker-hub-mirror", EDERA_CONF_STRING, DEF_SHOWN, "index.docker.io", 0, 0, check_registry,
 	  "Registry asked first when an image is on Docker Hub." },
