@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "worker.h"
 #include "interrupt.h"
+#include "packer.h"
 
 #include <fcntl.h>
 #include <locale.h>
@@ -29,6 +30,8 @@ int main(int argc, char **argv)
 	struct options o;
 	int r;
 
+	if (argc > 1 && !strcmp(argv[1], PACKER_WORD))
+		return packer_main(argv + 2);
 	occupy_standard_descriptors();
 	r = options_parse(argc, argv, &o, &err);
 	if (r == 1)

@@ -16,7 +16,7 @@ static const char usage[] =
 	"     or archive:FILE[:REF][@DIGEST], which is either; FILE may be - for standard input\n"
 	"\n"
 	"  --output FILE                where the image goes; it appears when it is complete\n"
-	"  --format FORMAT              squashfs (default), tar, or directory (a kernel image's files)\n"
+	"  --format FORMAT              squashfs (default), erofs, tar, or directory (a kernel image's files)\n"
 	"  --platform OS/ARCH[/VARIANT] which image of an index (default: this machine's)\n"
 	"  --auth-file FILE             credentials, in the form of docker's config.json\n"
 	"  --insecure-registry HOST[:PORT]  may be spoken to over http (repeatable)\n"
@@ -24,7 +24,8 @@ static const char usage[] =
 	"  --cert FILE, --key FILE      client certificate and key, PEM\n"
 	"  --docker-hub-mirror HOST     asked before Docker Hub\n"
 	"  --proxy URL                  instead of what http_proxy, https_proxy and no_proxy say\n"
-	"  --compression-level N        of zstd, 1 (default) to 22\n"
+	"  --compression-level N        of zstd, 1 (default) to 22; of squashfs\n"
+	"  --mkfs-erofs FILE            the program that makes erofs images, if it is not where programs usually are\n"
 	"  --parallel N                 layers fetched at a time (default 4)\n"
 	"  --max-entries N              files, directories and links in all layers (default 2000000)\n"
 	"  --max-size BYTES             of all layers unpacked (default 64 GiB); K, M, G, T may follow\n"
@@ -39,7 +40,7 @@ static const char usage[] =
 enum {
 	OPT_OUTPUT = 256, OPT_OUTPUT_FD, OPT_SPOOL_FD, OPT_AUTH_FILE, OPT_AUTH_FD, OPT_FORMAT, OPT_PLATFORM, OPT_INSECURE, OPT_CA, OPT_CERT, OPT_KEY,
 	OPT_MIRROR, OPT_PROXY, OPT_LEVEL, OPT_PARALLEL, OPT_ENTRIES, OPT_SIZE, OPT_FILE, OPT_TIMEOUT, OPT_PROGRESS, OPT_HELP, OPT_VERSION, OPT_WORKER, OPT_HAVE,
-	OPT_BLOBS, OPT_CONTENT_FD, OPT_ARCHIVE_FD,
+	OPT_BLOBS, OPT_CONTENT_FD, OPT_ARCHIVE_FD, OPT_MKFS_EROFS,
 };
 
 static const struct option table[] = {
@@ -55,7 +56,8 @@ static const struct option table[] = {
 	{ "progress", required_argument, NULL, OPT_PROGRESS }, { "help", no_argument, NULL, OPT_HELP }, { "version", no_argument, NULL, OPT_VERSION },
 	{ "blobs", required_argument, NULL, OPT_BLOBS }, { "content-fd", required_argument, NULL, OPT_CONTENT_FD },
 	{ "archive-fd", required_argument, NULL, OPT_ARCHIVE_FD },
-	{ "have", required_argument, NULL, OPT_HAVE }, { "worker", no_argument, NULL, OPT_WORKER }, { NULL, 0, NULL, 0 },
+	{ "have", required_argument, NULL, OPT_HAVE }, { "worker", no_argument, NULL, OPT_WORKER }, { "mkfs-erofs", required_argument, NULL, OPT_MKFS_EROFS },
+	{ NULL, 0, NULL, 0 },
 };
 
 static int choice(const char *option, const char *value, const char *const *names, int *ret, struct edera_error *err)
@@ -108,7 +110,7 @@ static int add(const char **list, const char *option, const char *value, struct 
 
 static int take(struct options *o, int opt, const char *v, struct edera_error *err)
 {
-	static const char *const formats[] = { "squashfs", "tar", "directory", NULL };
+	static const char *const formats[] = { "squashfs", "tar", "directory", "erofs", NULL };
 	static const char *const kinds[] = { "auto", "json", "none", NULL };
 	uint64_t n = 0;
 	int r = 0, pick = 0;
@@ -126,6 +128,7 @@ static int take(struct options *o, int opt, const char *v, struct edera_error *e
 	case OPT_HAVE: r = add(o->have, "have", v, err); break;
 	case OPT_BLOBS: r = add(o->blobs, "blobs", v, err); break;
 	case OPT_CONTENT_FD: r = descriptor("content-fd", v, &o->content_fd, err); break;
+	case OPT_MKFS_EROFS: o->mkfs_erofs = v; break;
 	case OPT_CA: o->ca = v; break;
 	case OPT_CERT: o->cert = v; break;
 	case OPT_KEY: o->key = v; break;

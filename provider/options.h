@@ -11,7 +11,7 @@
 #include "platform.h"
 
 enum verb { VERB_PULL, VERB_TAGS, VERB_INSPECT };
-enum output_format { FORMAT_SQUASHFS, FORMAT_TAR, FORMAT_DIRECTORY };
+enum output_format { FORMAT_SQUASHFS, FORMAT_TAR, FORMAT_DIRECTORY, FORMAT_EROFS };
 enum progress_kind { PROGRESS_AUTO, PROGRESS_JSON, PROGRESS_NONE };
 
 #define OPTIONS_LIST_MAX 64
@@ -36,6 +36,8 @@ struct options {
 	int archive_fd;                /* what "-" in a reference stands for */
 	int unpack_fd;                 /* file for an archive that is compressed; made by the worker */
 	int store_fd;                  /* file for the content of a tar; made by the worker */
+	const char *mkfs_erofs;        /* or NULL: where it usually is */
+	struct packer *packer;         /* it, started by the worker for an erofs image */
 	unsigned level;
 	uint32_t max_entries;
 	uint64_t max_size;

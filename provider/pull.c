@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "pull.h"
+#include "packer.h"
 #include "registry.h"
 #include "base/cleanup.h"
 
@@ -12,6 +13,7 @@ void pull_fail(struct pull *p, const struct edera_error *err)
 	pthread_mutex_lock(&p->lock);
 	if (!p->error.code) {
 		p->error = *err;
+		packer_abort(p->options->packer);
 		if (p->stream)
 			stream_stop(p->stream);
 		else if (p->image.source)
@@ -50,11 +52,13 @@ static int make_sink(struct pull *p, struct edera_error *err)
 {
 	long cores = sysconf(_SC_NPROCESSORS_ONLN);
 	struct sink_options o = { .output_fd = p->options->output_fd, .store_fd = p->options->store_fd, .level = p->options->level,
-				  .workers = cores < 1 ? 1 : cores > 32 ? 32 : (unsigned)cores, .max_files = p->options->max_entries };
+				  .workers = cores < 1 ? 1 : cores > 32 ? 32 : (unsigned)cores, .max_files = p->options->max_entries, .packer = p->options->packer,
+				  .max_size = p->options->max_size };
 
 	switch (p->options->format) {
 	case FORMAT_SQUASHFS:
 		return sink_squashfs_new(&o, &p->sink, err);
+	case FORMAT_EROFS:
 	case FORMAT_TAR:
 		return sink_tar_new(&o, &p->sink, err);
 	default:

@@ -28,6 +28,9 @@
 #define FS_READ (LANDLOCK_ACCESS_FS_READ_FILE | LANDLOCK_ACCESS_FS_READ_DIR)
 #define FS_MAKE (LANDLOCK_ACCESS_FS_MAKE_REG | LANDLOCK_ACCESS_FS_MAKE_DIR | LANDLOCK_ACCESS_FS_REMOVE_FILE | LANDLOCK_ACCESS_FS_WRITE_FILE)
 
+/* mkfs.erofs keeps file data behind the first TiB of its output, in a file of twice that size, until it knows where it belongs. */
+#define PROGRAM_FILE_MAX (2ull << 40)
+
 struct ruleset {
 	uint64_t fs, net, scoped;
 };
@@ -45,39 +48,62 @@ static int allow(int ruleset, int fd, uint64_t access, struct edera_error *err)
 	struct stat st;
 
 	if (fstat(fd, &st) == 0 && !S_ISDIR(st.st_mode))
-		a.allowed_access &= LANDLOCK_ACCESS_FS_READ_FILE | LANDLOCK_ACCESS_FS_WRITE_FILE;
+		a.allowed_access &= LANDLOCK_ACCESS_FS_READ_FILE | LANDLOCK_ACCESS_FS_WRITE_FILE | LANDLOCK_ACCESS_FS_EXECUTE | FS_TRUNCATE;
 	if (syscall(SYS_landlock_add_rule, ruleset, LANDLOCK_RULE_PATH_BENEATH, &a, 0) < 0)
 		return err_errno(err, -errno, "cannot set up the sandbox (landlock)");
 	return 0;
 }
 
-static int allow_path(int ruleset, const char *path, struct edera_error *err)
+static int allow_path(int ruleset, const char *path, uint64_t access, struct edera_error *err)
 {
 	_close_ int fd = open(path, O_PATH | O_CLOEXEC);
 
-	return fd < 0 ? 0 : allow(ruleset, fd, FS_READ, err);
+	return fd < 0 ? 0 : allow(ruleset, fd, access, err);
 }
 
-static int restrict_files(const struct sandbox *s, bool *ret_done, struct edera_error *err)
+int sandbox_scope(struct edera_error *err)
+{
+	struct ruleset r = { .scoped = SCOPE_ALL };
+	_close_ int fd = -1;
+
+	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
+		return err_errno(err, -errno, "cannot set up the sandbox");
+	if (syscall(SYS_landlock_create_ruleset, NULL, 0, LANDLOCK_CREATE_RULESET_VERSION) < 6)
+		return 0;
+	fd = (int)syscall(SYS_landlock_create_ruleset, &r, sizeof r, 0);
+	if (fd < 0 || syscall(SYS_landlock_restrict_self, fd, 0) < 0)
+		return err_errno(err, -errno, "cannot set up the sandbox (landlock)");
+	return 0;
+}
+
+/* *ret is the ruleset, or stays -1 where the kernel has no landlock; *ret_rules is what it handles. */
+static int new_ruleset(bool network, int *ret, struct ruleset *ret_rules, struct edera_error *err)
 {
 	long abi = syscall(SYS_landlock_create_ruleset, NULL, 0, LANDLOCK_CREATE_RULESET_VERSION);
 	struct ruleset r = { .fs = (1ull << 13) - 1 };
 	size_t size = abi >= 6 ? 24 : abi >= 4 ? 16 : 8;
-	_close_ int fd = -1;
-	int e = 0;
 
 	if (abi < 1)
 		return 0;
 	r.fs |= (abi >= 2 ? FS_REFER : 0) | (abi >= 3 ? FS_TRUNCATE : 0) | (abi >= 5 ? FS_IOCTL_DEV : 0);
-	r.net = abi >= 4 ? NET_BIND | (s->network ? 0 : NET_CONNECT) : 0;
-	r.scoped = abi >= 6 ? SCOPE_ALL : 0;
-	fd = (int)syscall(SYS_landlock_create_ruleset, &r, size, 0);
-	if (fd < 0)
-		return err_errno(err, -errno, "cannot set up the sandbox (landlock)");
+	r.net = abi >= 4 ? NET_BIND | (network ? 0 : NET_CONNECT) : 0;
+	*ret = (int)syscall(SYS_landlock_create_ruleset, &r, size, 0);
+	*ret_rules = r;
+	return *ret < 0 ? err_errno(err, -errno, "cannot set up the sandbox (landlock)") : 0;
+}
+
+static int restrict_files(const struct sandbox *s, bool *ret_done, struct edera_error *err)
+{
+	struct ruleset r;
+	_close_ int fd = -1;
+	int e = new_ruleset(s->network, &fd, &r, err);
+
+	if (e || fd < 0)
+		return e;
 	for (size_t i = 0; i < ARRAY_SIZE(readable) && !e; i++)
-		e = allow_path(fd, readable[i], err);
+		e = allow_path(fd, readable[i], FS_READ, err);
 	for (size_t i = 0; s->read[i] && !e; i++)
-		e = allow_path(fd, s->read[i], err);
+		e = allow_path(fd, s->read[i], FS_READ, err);
 	if (!e && s->write_dir >= 0)
 		e = allow(fd, s->write_dir, (FS_READ | FS_MAKE | FS_REFER | FS_TRUNCATE) & r.fs, err);
 	if (!e && syscall(SYS_landlock_restrict_self, fd, 0) < 0)
@@ -88,7 +114,7 @@ static int restrict_files(const struct sandbox *s, bool *ret_done, struct edera_
 
 static const int allowed_calls[] = {
 	SCMP_SYS(read), SCMP_SYS(write), SCMP_SYS(readv), SCMP_SYS(writev), SCMP_SYS(pread64), SCMP_SYS(pwrite64), SCMP_SYS(lseek), SCMP_SYS(close),
-	SCMP_SYS(fstat), SCMP_SYS(stat), SCMP_SYS(lstat), SCMP_SYS(newfstatat), SCMP_SYS(statx), SCMP_SYS(open), SCMP_SYS(openat), SCMP_SYS(access),
+	SCMP_SYS(fstat), SCMP_SYS(fstatfs), SCMP_SYS(stat), SCMP_SYS(lstat), SCMP_SYS(newfstatat), SCMP_SYS(statx), SCMP_SYS(open), SCMP_SYS(openat), SCMP_SYS(access),
 	SCMP_SYS(faccessat), SCMP_SYS(faccessat2), SCMP_SYS(readlink), SCMP_SYS(readlinkat), SCMP_SYS(getdents64), SCMP_SYS(fcntl), SCMP_SYS(dup),
 	SCMP_SYS(pipe2), SCMP_SYS(poll), SCMP_SYS(ppoll), SCMP_SYS(select), SCMP_SYS(pselect6), SCMP_SYS(eventfd2), SCMP_SYS(epoll_create1),
 	SCMP_SYS(epoll_ctl), SCMP_SYS(epoll_wait), SCMP_SYS(epoll_pwait), SCMP_SYS(socketpair), SCMP_SYS(connect), SCMP_SYS(bind), SCMP_SYS(sendto),
@@ -100,7 +126,7 @@ static const int allowed_calls[] = {
 	SCMP_SYS(clock_gettime), SCMP_SYS(clock_getres), SCMP_SYS(gettimeofday), SCMP_SYS(time), SCMP_SYS(nanosleep), SCMP_SYS(clock_nanosleep),
 	SCMP_SYS(sched_yield), SCMP_SYS(sched_getaffinity), SCMP_SYS(getcpu), SCMP_SYS(getrandom), SCMP_SYS(getrlimit), SCMP_SYS(fallocate),
 	SCMP_SYS(ftruncate), SCMP_SYS(fsync), SCMP_SYS(fdatasync), SCMP_SYS(fadvise64), SCMP_SYS(fchmod), SCMP_SYS(mkdir), SCMP_SYS(mkdirat),
-	SCMP_SYS(sync_file_range), SCMP_SYS(linkat), SCMP_SYS(unlinkat), SCMP_SYS(copy_file_range), SCMP_SYS(restart_syscall), SCMP_SYS(membarrier),
+	SCMP_SYS(sync_file_range), SCMP_SYS(waitid), SCMP_SYS(linkat), SCMP_SYS(unlinkat), SCMP_SYS(copy_file_range), SCMP_SYS(restart_syscall), SCMP_SYS(membarrier),
 };
 
 static int add_rules(scmp_filter_ctx f)
@@ -184,5 +210,71 @@ int sandbox_enter(const struct sandbox *s, char ret[64], struct edera_error *err
 		r = restrict_calls(&calls, err);
 	if (!r)
 		snprintf(ret, 64, "no_new_privs%s%s", files ? ",landlock" : "", calls ? ",seccomp" : "");
+	return r;
+}
+
+/* The interpreter that the kernel runs for it is among the libraries. */
+static int restrict_program(const char *program, int output, struct edera_error *err)
+{
+	static const char *const libraries[] = { "/usr/lib", "/usr/lib64", "/lib", "/lib64", "/usr/local/lib" };
+	static const char *const others[] = { "/etc/ld.so.cache", "/dev/null", "/dev/urandom", "/sys/devices/system/cpu", "/proc/sys/vm" };
+	struct ruleset r;
+	_close_ int fd = -1;
+	int e = new_ruleset(false, &fd, &r, err);
+
+	if (e || fd < 0)
+		return e;
+	for (size_t i = 0; i < ARRAY_SIZE(libraries) && !e; i++)
+		e = allow_path(fd, libraries[i], FS_READ | LANDLOCK_ACCESS_FS_EXECUTE, err);
+	for (size_t i = 0; i < ARRAY_SIZE(others) && !e; i++)
+		e = allow_path(fd, others[i], FS_READ, err);
+	if (!e)
+		e = allow_path(fd, program, FS_READ | LANDLOCK_ACCESS_FS_EXECUTE, err);
+	if (!e)
+		e = allow(fd, output, (LANDLOCK_ACCESS_FS_READ_FILE | LANDLOCK_ACCESS_FS_WRITE_FILE | FS_TRUNCATE) & r.fs, err);
+	if (!e && syscall(SYS_landlock_restrict_self, fd, 0) < 0)
+		e = err_errno(err, -errno, "cannot set up the sandbox (landlock)");
+	return e;
+}
+
+static int refuse_calls(struct edera_error *err)
+{
+	static const int refused[] = {
+		SCMP_SYS(socket), SCMP_SYS(socketpair), SCMP_SYS(fork), SCMP_SYS(vfork), SCMP_SYS(ptrace), SCMP_SYS(process_vm_readv), SCMP_SYS(process_vm_writev),
+		SCMP_SYS(bpf), SCMP_SYS(perf_event_open), SCMP_SYS(io_uring_setup), SCMP_SYS(userfaultfd), SCMP_SYS(unshare), SCMP_SYS(setns), SCMP_SYS(mount),
+		SCMP_SYS(umount2), SCMP_SYS(open_tree), SCMP_SYS(fsopen), SCMP_SYS(move_mount), SCMP_SYS(pivot_root), SCMP_SYS(chroot), SCMP_SYS(keyctl),
+		SCMP_SYS(add_key), SCMP_SYS(request_key), SCMP_SYS(kill), SCMP_SYS(tkill), SCMP_SYS(pidfd_getfd), SCMP_SYS(pidfd_send_signal),
+		SCMP_SYS(open_by_handle_at), SCMP_SYS(init_module), SCMP_SYS(finit_module), SCMP_SYS(kexec_load), SCMP_SYS(kexec_file_load), SCMP_SYS(reboot),
+	};
+	scmp_filter_ctx f = seccomp_init(SCMP_ACT_ALLOW);
+	int r = f ? 0 : -ENOMEM;
+
+	for (size_t i = 0; i < ARRAY_SIZE(refused) && !r; i++)
+		r = seccomp_rule_add(f, SCMP_ACT_ERRNO(EPERM), refused[i], 0);
+	if (!r)
+		r = seccomp_rule_add(f, SCMP_ACT_ERRNO(EPERM), SCMP_SYS(clone), 1, SCMP_A0(SCMP_CMP_MASKED_EQ, CLONE_THREAD, 0));
+	if (!r)
+		r = seccomp_rule_add(f, SCMP_ACT_ERRNO(ENOSYS), SCMP_SYS(clone3), 0);
+	if (!r)
+		r = seccomp_load(f);
+	if (f)
+		seccomp_release(f);
+	return r ? err_errno(err, r, "cannot set up the sandbox (seccomp)") : 0;
+}
+
+int sandbox_program(const char *program, int output, uint64_t memory, struct edera_error *err)
+{
+	int r;
+
+	limit(RLIMIT_CORE, 0);
+	limit(RLIMIT_NOFILE, 1024); /* one for each file that waits for its thread */
+	limit(RLIMIT_FSIZE, PROGRAM_FILE_MAX);
+	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
+		return err_errno(err, -errno, "cannot set up the sandbox");
+	r = restrict_program(program, output, err);
+	if (!r)
+		r = refuse_calls(err);
+	if (!r)
+		limit(RLIMIT_AS, memory);
 	return r;
 }

@@ -16,7 +16,15 @@ struct sandbox {
 	uint64_t memory;        /* largest address space */
 };
 
+/* The first layer, before a program is started that has to end with us: signals and abstract sockets reach nobody outside. That program is inside;
+ * else the kernel would refuse to send it the signal that our end stands for. */
+int sandbox_scope(struct edera_error *);
 /* Before any thread is started. Parts that the kernel does not have are left out; *ret names those in force. */
 int sandbox_enter(const struct sandbox *, char ret[64], struct edera_error *);
+
+/* For a program of the system that works on what came from outside: reads libraries, runs nothing else, makes no processes and no connections,
+ * writes the file behind `output` alone. Called by the process that becomes it. Unlike our own worker it may call most of the kernel, since what
+ * it calls is not known. */
+int sandbox_program(const char *program, int output, uint64_t memory, struct edera_error *);
 
 #endif

@@ -5,6 +5,7 @@
 
 #include "tree.h"
 
+struct packer;
 struct sink;
 
 struct sink_ops {
@@ -26,6 +27,8 @@ struct sink {
 struct sink_options {
 	int output_fd;     /* file opened for reading and writing, or a directory */
 	int store_fd;      /* tar: file for what must wait, or -1 */
+	struct packer *packer; /* what the tar goes to, in place of output_fd; or NULL */
+	uint64_t max_size; /* tar: bytes of all files, holes included */
 	unsigned level;    /* of zstd */
 	unsigned workers;
 	uint32_t max_files;

@@ -3,6 +3,7 @@
  * has no room for; entries are sorted, parents first, so the same image gives the same bytes. */
 #include "sink.h"
 #include "io.h"
+#include "packer.h"
 #include "base/buf.h"
 #include "base/cleanup.h"
 
@@ -21,6 +22,8 @@ struct content {
 struct sink_tar {
 	struct sink sink;
 	int out, store;
+	struct packer *packer; /* where it goes, or NULL: to `out` */
+	uint64_t max_size;
 	uint64_t end;          /* of what is stored */
 	struct table contents; /* struct content */
 	struct content *open;
@@ -47,6 +50,8 @@ static int tar_data_in(struct sink *sink, const void *data, uint64_t n, struct e
 	struct sink_tar *s = (struct sink_tar *)sink;
 	int r = 0;
 
+	if (n > s->max_size - s->end)
+		return err_set(err, -EFBIG, "the files take more than the %llu bytes allowed (--max-size)", (unsigned long long)s->max_size);
 	/* A hole in the store reads as zeros. */
 	if (data && lseek(s->store, (off_t)s->end, SEEK_SET) < 0)
 		r = -errno;
@@ -61,8 +66,15 @@ static int tar_end_file(struct sink *sink, struct edera_error *err) { return 0; 
 
 static int flush(struct sink_tar *s)
 {
-	int r = s->buffer.failed ? -ENOMEM : io_write_all(s->out, s->buffer.data, s->buffer.len);
+	int r = s->buffer.failed ? -ENOMEM : 0;
 
+	if (!r && s->packer) {
+		r = packer_write(s->packer, s->buffer.data, s->buffer.len, s->err);
+		buf_clear(&s->buffer);
+		return r;
+	}
+	if (!r)
+		r = io_write_all(s->out, s->buffer.data, s->buffer.len);
 	buf_clear(&s->buffer);
 	return r ? err_errno(s->err, r, "cannot write the tar file") : 0;
 }
@@ -285,7 +297,9 @@ static int tar_finish(struct sink *sink, struct tree *t, struct edera_error *err
 		return err_errno(err, s->first ? -errno : -ENOMEM, "cannot write the tar file");
 	r = write_dir(s, TREE_ROOT);
 	buf_append(&s->buffer, zeros, sizeof zeros);
-	return r ? r : flush(s);
+	if (!r)
+		r = flush(s);
+	return !r && s->packer ? packer_finish(s->packer, err) : r;
 }
 
 static void tar_free_sink(struct sink *sink)
@@ -306,13 +320,15 @@ int sink_tar_new(const struct sink_options *o, struct sink **ret, struct edera_e
 	int r;
 
 	if (o->store_fd < 0)
-		return err_set(err, -EINVAL, "a tar file needs a directory for temporary files (--spool-fd)");
+		return err_set(err, -EINVAL, "a tar needs a directory for temporary files (--spool-fd)");
 	s = calloc(1, sizeof *s);
 	if (!s)
 		return err_errno(err, -ENOMEM, "cannot make a tar file");
 	s->sink.ops = &tar_ops;
 	s->out = o->output_fd;
 	s->store = o->store_fd;
+	s->packer = o->packer;
+	s->max_size = o->max_size;
 	r = table_init(&s->contents, sizeof(struct content), o->max_files, err);
 	if (r) {
 		free(s);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "worker.h"
 #include "interrupt.h"
+#include "packer.h"
 #include "pull.h"
 #include "sandbox.h"
 #include "base/cleanup.h"
@@ -245,7 +246,7 @@ static int enter_sandbox(struct options *o, char ret[64], struct edera_error *er
 		s.network = false;
 	}
 	/* The spool file is made now: a file without a name, so that the directory need not be writable later. */
-	if (o->spool_fd >= 0 && o->verb == VERB_PULL && o->format == FORMAT_TAR)
+	if (o->spool_fd >= 0 && o->verb == VERB_PULL && (o->format == FORMAT_TAR || o->format == FORMAT_EROFS))
 		o->store_fd = openat(o->spool_fd, ".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
 	if (o->spool_fd >= 0 && o->verb == VERB_PULL && origin.kind >= ORIGIN_OCI_ARCHIVE)
 		o->unpack_fd = openat(o->spool_fd, ".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
@@ -259,7 +260,7 @@ int worker_main(struct options *o)
 	struct edera_error err = EDERA_ERROR_INIT;
 	char sandbox[64];
 
-	if (enter_sandbox(o, sandbox, &err))
+	if (sandbox_scope(&err) || (o->verb == VERB_PULL && o->format == FORMAT_EROFS && packer_start(o, &o->packer, &err)) || enter_sandbox(o, sandbox, &err))
 		return report_error(o, &err);
 	o->sandbox = sandbox;
 	switch (o->verb) {

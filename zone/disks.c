@@ -4,6 +4,7 @@
 #include "agent.h"
 
 #include "base/cleanup.h"
+#include <endian.h>
 #include <fcntl.h>
 #include <linux/loop.h>
 #include <string.h>
@@ -11,6 +12,7 @@
 #include <sys/mount.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #define LOOK_FIRST_MS 2
@@ -174,12 +176,35 @@ static int loop_open(const char *path, bool read_only, char ret_device[PATH_CAP]
 	return err_errno(err, -e, "cannot attach '%s' to a loop device", path);
 }
 
+static bool holds_erofs(const char *device)
+{
+	_close_ int fd = open(device, O_RDONLY | O_CLOEXEC);
+	uint32_t magic;
+
+	return fd >= 0 && pread(fd, &magic, sizeof magic, 1024) == (ssize_t)sizeof magic && le32toh(magic) == 0xe0f5e1e2;
+}
+
+/* Not among the modules every boot loads: few images need it. The kernel cannot ask for it, as it knows our root from before it moved. */
+static void load_erofs(struct agent *a)
+{
+	static const char *const env[] = { "PATH=/usr/sbin:/usr/bin:/sbin:/bin", NULL }, *const argv[] = { "modprobe", "erofs", NULL };
+	struct child child = { .argv = argv, .envp = env, .fds = { -1, -1, 2 } };
+	struct edera_error err = EDERA_ERROR_INIT;
+	pid_t pid;
+
+	if (child_start(&child, &pid, &err))
+		agent_warn(a, "%s", err.msg);
+	else
+		while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
+			;
+}
+
 int disk_mount(struct agent *a, const char *serial, const char *target, bool read_only, struct edera_error *err)
 {
 	static const char *const types[] = { "squashfs", "erofs", "ext4" };
 	char path[PATH_CAP], device[PATH_CAP];
 	_close_ int loop = -1;
-	bool file = false;
+	bool file = false, erofs;
 	int e = 0;
 
 	if (find(a, serial, path, &file))
@@ -192,11 +217,16 @@ int disk_mount(struct agent *a, const char *serial, const char *target, bool rea
 	}
 	if (path_mkdirs(target, 0755, err))
 		return err->code;
+	erofs = holds_erofs(path);
+	if (erofs && a->init && access("/sys/fs/erofs", F_OK) < 0)
+		load_erofs(a);
 	for (size_t i = 0; i < ARRAY_SIZE(types); i++) {
 		if (mount(path, target, types[i], MS_NODEV | (read_only || i < 2 ? MS_RDONLY : 0), NULL) == 0)
 			return 0;
 		if (errno != EINVAL && errno != ENODEV)
 			e = errno;
+		if (erofs && errno == ENODEV)
+			return err_set(err, -ENODEV, "cannot mount the disk '%s': it is an erofs image, which the zone's kernel has no module for", serial);
 	}
 	return err_errno(err, e ? -e : -EINVAL, "cannot mount the disk '%s' (%s): it holds no filesystem that is known here", serial, path);
 }

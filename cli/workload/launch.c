@@ -4,6 +4,7 @@
 #include "base/cleanup.h"
 #include "cli/workload/console.h"
 #include "cli/image/fetch.h"
+#include "cli/image/image.h"
 #include "cli/interrupt.h"
 #include "cli/message.h"
 #include "cli/terminal.h"
@@ -17,7 +18,7 @@ typedef Protect__Control__V1__WorkloadSpec Spec;
 typedef Protect__Control__V1__Workload Workload;
 
 struct args {
-	const char *zone, *name, *directory, *user, *hostname;
+	const char *zone, *name, *directory, *user, *hostname, *format;
 	bool tty, attach, wait, privileged, read_only;
 	struct strings environment, mounts, annotations, scratch;
 	struct fetch_args fetch;
@@ -91,7 +92,7 @@ static int fill(Spec *spec, const struct args *a, const struct strings *operands
 static int fetch(struct cli *cli, const struct args *a, const char *image, Protect__Control__V1__OciImageSpec **ret, struct edera_error *err)
 {
 	struct fetch f = {
-		.image = image, .format = PROTECT__CONTROL__V1__OCI_IMAGE_FORMAT__OCI_IMAGE_FORMAT_SQUASHFS,
+		.image = image, .format = image_format(a->format),
 		.overwrite = a->fetch.overwrite, .update = a->fetch.update, .progress = progress_auto(PROGRESS_NONE),
 	};
 	Protect__Control__V1__PullImageReply *reply _message_ = NULL;
@@ -222,6 +223,8 @@ static int run(struct cli *cli, const void *args, const struct strings *operands
 	return create(cli, a, request, err);
 }
 
+static const char *const formats[] = { "squashfs", "erofs", NULL };
+
 static const struct opt options[] = {
 	{ "zone", 'z', OPT_STRING, AT(struct args, zone), "ZONE", "the zone it runs in, by name or id", .required = true, .names = NAMES_ZONE },
 	{ "name", 'n', OPT_STRING, AT(struct args, name), "NAME", "what to call it", .required = true },
@@ -237,6 +240,7 @@ static const struct opt options[] = {
 	{ "read-only", 0, OPT_FLAG, AT(struct args, read_only), NULL, "its root filesystem cannot be written to" },
 	{ "mount-scratch-disk", 0, OPT_LIST, AT(struct args, scratch), "TARGET", "the zone's scratch disk, seen at TARGET" },
 	{ "annotation", 'A', OPT_LIST, AT(struct args, annotations), "KEY=VALUE", "a note on the workload" },
+	{ "image-format", 's', OPT_STRING, AT(struct args, format), "FORMAT", "what the image is packed as and mounted from", .def = "squashfs", .choices = formats },
 	FETCH_OPTIONS(struct args),
 };
 

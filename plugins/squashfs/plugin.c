@@ -17,6 +17,7 @@ static const struct edera_provide provides[] = {
 static const struct edera_conf_key keys[] = {
 	{ "compression-level", EDERA_CONF_INT, 0, "1", "zstd level images are packed with, 1 (fastest) to 22 (smallest)" },
 	{ "keep-layers", EDERA_CONF_BOOL, 0, "true", "keep the layers of cached images as they were fetched, so that other images that share them need not fetch them again" },
+	{ "mkfs-erofs", EDERA_CONF_STRING, 0, "", "the program that makes erofs images (erofs-utils 1.8.4 or newer), if it is not where programs usually are" },
 	{ .name = NULL },
 };
 

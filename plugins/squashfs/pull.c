@@ -78,7 +78,10 @@ static int place_make(const struct store *s, uint32_t format, struct place *p, s
 	if (r)
 		return r;
 	p->out = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0644);
-	return p->out < 0 ? err_errno(err, -errno, "cannot create '%s'", path) : 0;
+	/* mkfs.erofs opens it itself, with the rights of the provider's user. */
+	if (p->out < 0 || (format == EDERA_IMAGE_EROFS && fchown(p->out, s->user, s->group) < 0))
+		return err_errno(err, -errno, "cannot create '%s'", path);
+	return 0;
 }
 
 static bool known_file(const char *name)
@@ -232,7 +235,7 @@ static int run_provider(struct store *s, const struct edera_call *call, struct e
 {
 	const struct edera_pull *asked = l->asked;
 	struct have have = { .format = asked->format };
-	const char *args[8 + 2 * HAVE_MAX];
+	const char *mkfs = s->host->conf_str(s->conf, "mkfs-erofs"), *args[10 + 2 * HAVE_MAX];
 	char level[16];
 	size_t n = 0;
 	struct edera_oci_run run = { .size = sizeof run, .args = args, .auth_json = asked->auth_json, .output_fd = place->out,
@@ -247,6 +250,10 @@ static int run_provider(struct store *s, const struct edera_call *call, struct e
 	args[n++] = format_name(asked->format);
 	args[n++] = "--compression-level";
 	args[n++] = level;
+	if (*mkfs) {
+		args[n++] = "--mkfs-erofs";
+		args[n++] = mkfs;
+	}
 	for (uint32_t i = 0; i < have.n; i++) {
 		args[n++] = "--have";
 		args[n++] = have.digests[i];
@@ -278,6 +285,8 @@ static int attempt(struct edera_pull_line *l, const struct edera_call *call, boo
 	if (!r && !o->cached) {
 		if (asked->format == EDERA_IMAGE_DIRECTORY)
 			r = take_back(s, &place, err);
+		else if (fchown(place.out, geteuid(), getegid()) < 0 || fchmod(place.out, 0644) < 0)
+			r = err_errno(err, -errno, "cannot take the image over");
 		keeping_publish(&l->keeping);
 		if (!r)
 			r = publish(s, &place, asked->format, o, asked->flags & EDERA_PULL_OVERWRITE, err);
@@ -467,11 +476,7 @@ bool pull_find(const struct store *s, const char *digest, uint32_t format, char 
 
 int pull_check_format(uint32_t format, struct edera_error *err)
 {
-	if (!format_name(format))
-		return err_set(err, -EINVAL, "there is no image format %u", format);
-	if (format == EDERA_IMAGE_EROFS)
-		return err_set(err, -ENOTSUP, "images are not packed as erofs here; squashfs is what zones mount");
-	return 0;
+	return format_name(format) ? 0 : err_set(err, -EINVAL, "there is no image format %u", format);
 }
 
 /* What is known without asking anybody: a pinned digest, or a name that was pulled before. The tag "latest" is there to move, so

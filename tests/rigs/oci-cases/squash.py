@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is in a squashfs file, as the kernel sees it where it can be mounted, else as unsquashfs does."""
+"""What is in a squashfs or erofs file, as the kernel sees it where it can be mounted; a squashfs else as unsquashfs does."""
 import hashlib, os, shutil, stat, subprocess, tempfile
 
 
@@ -47,13 +47,15 @@ def tree(root):
     return out
 
 
-def read(image):
+def read(image, kind='squashfs'):
     folder = tempfile.mkdtemp(prefix='squash')
     root = folder + '/root'
     try:
         os.mkdir(root)
-        mounted = subprocess.run(['mount', '-o', 'ro,loop', '-t', 'squashfs', image, root], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL).returncode == 0
+        mounted = subprocess.run(['mount', '-o', 'ro,loop', '-t', kind, image, root], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL).returncode == 0
         if not mounted:
+            if kind != 'squashfs':
+                raise OSError(f'{image}: it cannot be mounted as {kind}')
             os.rmdir(root)
             subprocess.run(['unsquashfs', '-n', '-d', root, image], check=True, stdout=subprocess.DEVNULL)
         try:

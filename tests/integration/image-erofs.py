@@ -1,0 +1,104 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Images in format erofs: every corner case gives what the squashfs of the same image gives, as the kernel mounts both; the same bytes each
+time; and a mkfs.erofs that is missing, old or broken ends in one sentence with nothing left behind: image-erofs.py [NAME...]"""
+import os, shutil, signal, subprocess, sys, tempfile, time
+
+SRC = os.environ.get('SRC_DIR', os.path.dirname(os.path.abspath(__file__)) + '/../..')
+sys.path.insert(0, SRC + '/tests/rigs/oci-cases')
+import squash
+from cases import CASES, REFUSE
+from ocitar import *
+
+BUILD = os.environ.get('BUILD_DIR', '.')
+PROVIDER = os.environ.get('PROVIDER') or BUILD + '/protect-oci-provider'
+SAY = 'protect-oci-provider: '
+# What is squashfs' own limit, and 20 GiB of zeros that mkfs.erofs would write to the disk and read again.
+LEFT_OUT = {'many-ids', 'sparse-huge'}
+TWICE = {'hl-cross-many', 'many-layers', 'same-layer-linked', 'xattr-cap'}  # packed a second time, to compare bytes
+
+
+def command(folder, out, *more, kind='erofs'):
+    return [PROVIDER, '--platform', 'linux/amd64', '--progress', 'none', '--format', kind, '--output', out, *more, f'oci:{folder}/oci']
+
+
+def pull(folder, out, *more, kind='erofs', timeout=120):
+    r = subprocess.run(command(folder, out, *more, kind=kind), stderr=subprocess.PIPE, stdin=subprocess.DEVNULL, timeout=timeout)
+    return r.returncode, r.stderr.decode('utf-8', 'replace').strip()
+
+
+def make(folder, layers):
+    layout = Layout(f'{folder}/oci')
+    layout.tag(layout.image(layers))
+
+
+def comparable(tree):
+    """What both file systems have to agree on: numbers and sizes of directories are their own, groups of hard links are not."""
+    first, out = {}, {}
+    for path in sorted(tree):
+        e = dict(tree[path])
+        e['ino'] = first.setdefault(e['ino'], path)
+        if e['type'] == 'd':
+            del e['size'], e['nlink']
+        out[path] = e
+    return out
+
+
+def case(name, mkfs, folder):
+    c = CASES[name]
+    make(folder, c.layers)
+    code, said = pull(folder, f'{folder}/image', *mkfs)
+    if c.expect == REFUSE:
+        bad = [] if code == 1 and said.startswith(SAY) and '\n' not in said else [f'exit status {code}, it said {said!r}']
+    elif code:
+        return [f'exit status {code}: {said}']
+    else:
+        got = squash.read(f'{folder}/image', 'erofs')
+        bad = [f'it said: {said}'] if said else []
+        bad += squash.compare(c.expect, c.absent, got)
+        code, said = pull(folder, f'{folder}/squashfs', kind='squashfs')
+        a, b = comparable(got), comparable(squash.read(f'{folder}/squashfs'))
+        bad += [f'{p!r:.60} differs from the squashfs: {a.get(p)!r:.300} {b.get(p)!r:.300}' for p in sorted({*a, *b}) if a.get(p) != b.get(p)]
+        os.unlink(f'{folder}/squashfs')
+        if name in TWICE:
+            pull(folder, f'{folder}/again', *mkfs)
+            with open(f'{folder}/image', 'rb') as x, open(f'{folder}/again', 'rb') as y:
+                if x.read() != y.read():
+                    bad.append('a second time gives other bytes')
+            os.unlink(f'{folder}/again')
+    if sorted(os.listdir(folder)) != (['image', 'oci'] if not code else ['oci']):
+        bad.append(f'it left {os.listdir(folder)}')
+    return bad
+
+
+def cases(mkfs, names):
+    wrong = 0
+    for name in names:
+        with tempfile.TemporaryDirectory(prefix='image-erofs.') as folder:
+            try:
+                bad = case(name, mkfs, folder)
+            except subprocess.TimeoutExpired:
+                bad = ['it hangs']
+        if bad:
+            wrong += 1
+            print(f'{name} ({CASES[name].why}): ' + '; '.join(bad))
+    print(f'{len(names) - wrong} of {len(names)} right')
+    return wrong
+
+
+def main():
+    if os.geteuid() != 0:
+        print('only root can see owners and devices')
+        return 77
+    rig = subprocess.run([SRC + '/tests/rigs/erofs-utils'], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    if rig.returncode:
+        print('no mkfs.erofs that reads a tar:', rig.stderr.decode('utf-8', 'replace').strip())
+        return 77
+    if b'erofs' not in open('/proc/filesystems', 'rb').read() and subprocess.run(['modprobe', '-q', 'erofs']).returncode:
+        print("this machine's kernel has no erofs")
+        return 77
+    return cases(['--mkfs-erofs', rig.stdout.decode().strip()], sys.argv[1:] or [n for n in CASES if n not in LEFT_OUT]) > 0
+
+
+if __name__ == '__main__':
+    sys.exit(main())
