@@ -21,6 +21,7 @@ struct progress {
 	enum progress_mode mode;
 	char *title, *safe_title, *doing;
 	Protect__Control__V1__OciImageProgressPhase phase, told; /* told: the last for which a line was printed */
+	bool held; /* the line about layers */
 	uint64_t current, total;
 	struct layer *layers;
 	size_t n_layers;
@@ -131,22 +132,34 @@ static void print_json(struct progress *p)
 	json_object_put(o);
 }
 
-static void print_line(struct progress *p)
+#define LAYERS PROTECT__CONTROL__V1__OCI_IMAGE_PROGRESS_PHASE__OCI_IMAGE_PROGRESS_PHASE_LAYER_DOWNLOAD
+
+static void print_phase(struct progress *p, Protect__Control__V1__OciImageProgressPhase phase)
 {
 	struct buf out _buf_ = BUF_INIT;
 
-	if (p->phase == p->told || !p->phase)
-		return;
-	p->told = p->phase;
+	p->told = phase;
 	text_escape(&out, p->title);
-	buf_printf(&out, ": %s", phase_text(p->phase));
-	if (p->phase == PROTECT__CONTROL__V1__OCI_IMAGE_PROGRESS_PHASE__OCI_IMAGE_PROGRESS_PHASE_LAYER_DOWNLOAD && p->total) {
+	buf_printf(&out, ": %s", phase_text(phase));
+	if (phase == LAYERS && p->total) {
 		buf_printf(&out, " (%zu, ", p->n_layers);
 		text_size(&out, p->total);
 		buf_puts(&out, ")");
 	}
 	buf_puts(&out, "\n");
 	fwrite(out.data, 1, out.len, stderr);
+}
+
+/* That layers are downloaded is said once it is known how many. */
+static void print_line(struct progress *p)
+{
+	bool wait = p->phase == LAYERS && !p->total;
+
+	if (p->held && p->phase != LAYERS)
+		print_phase(p, LAYERS);
+	p->held = wait;
+	if (p->phase && p->phase != p->told && !wait)
+		print_phase(p, p->phase);
 }
 
 /* ---- bars ---- */
