@@ -16,6 +16,7 @@ static const char shipped_variants[] =
 static const char head[] =
 	"# Configuration of protect-daemon. A line that begins with '#' shows a default.\n"
 	"# To apply a change: systemctl restart protect-daemon, or, where a section or key says so, systemctl reload protect-daemon.\n"
+	"# Without systemd: start it anew, or send it SIGHUP.\n"
 	"# To check it first: protect-daemon --check-config\n";
 
 static const char tail[] =
