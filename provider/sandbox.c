@@ -17,6 +17,7 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <termios.h>
+#include <unistd.h>
 
 /* As far as this program knows landlock, whatever headers it was built with. */
 #define FS_REFER (1ull << 13)       /* ABI 2 */
@@ -119,9 +120,9 @@ static const int allowed_calls[] = {
 	SCMP_SYS(pipe2), SCMP_SYS(poll), SCMP_SYS(ppoll), SCMP_SYS(select), SCMP_SYS(pselect6), SCMP_SYS(eventfd2), SCMP_SYS(epoll_create1),
 	SCMP_SYS(epoll_ctl), SCMP_SYS(epoll_wait), SCMP_SYS(epoll_pwait), SCMP_SYS(socketpair), SCMP_SYS(connect), SCMP_SYS(bind), SCMP_SYS(sendto),
 	SCMP_SYS(recvfrom), SCMP_SYS(sendmsg), SCMP_SYS(recvmsg), SCMP_SYS(sendmmsg), SCMP_SYS(recvmmsg), SCMP_SYS(getsockopt), SCMP_SYS(setsockopt),
-	SCMP_SYS(getsockname), SCMP_SYS(getpeername), SCMP_SYS(shutdown), SCMP_SYS(mmap), SCMP_SYS(munmap), SCMP_SYS(mremap), SCMP_SYS(madvise),
+	SCMP_SYS(getsockname), SCMP_SYS(getpeername), SCMP_SYS(shutdown), SCMP_SYS(munmap), SCMP_SYS(mremap), SCMP_SYS(madvise),
 	SCMP_SYS(brk), SCMP_SYS(futex), SCMP_SYS(set_robust_list), SCMP_SYS(rseq), SCMP_SYS(set_tid_address), SCMP_SYS(exit), SCMP_SYS(exit_group),
-	SCMP_SYS(rt_sigaction), SCMP_SYS(rt_sigprocmask), SCMP_SYS(rt_sigreturn), SCMP_SYS(sigaltstack), SCMP_SYS(tgkill), SCMP_SYS(getpid),
+	SCMP_SYS(rt_sigaction), SCMP_SYS(rt_sigprocmask), SCMP_SYS(rt_sigreturn), SCMP_SYS(sigaltstack), SCMP_SYS(getpid),
 	SCMP_SYS(gettid), SCMP_SYS(getuid), SCMP_SYS(geteuid), SCMP_SYS(getgid), SCMP_SYS(getegid), SCMP_SYS(uname), SCMP_SYS(sysinfo),
 	SCMP_SYS(clock_gettime), SCMP_SYS(clock_getres), SCMP_SYS(gettimeofday), SCMP_SYS(time), SCMP_SYS(nanosleep), SCMP_SYS(clock_nanosleep),
 	SCMP_SYS(sched_yield), SCMP_SYS(sched_getaffinity), SCMP_SYS(getcpu), SCMP_SYS(getrandom), SCMP_SYS(getrlimit), SCMP_SYS(fallocate),
@@ -129,15 +130,16 @@ static const int allowed_calls[] = {
 	SCMP_SYS(sync_file_range), SCMP_SYS(waitid), SCMP_SYS(linkat), SCMP_SYS(unlinkat), SCMP_SYS(copy_file_range), SCMP_SYS(restart_syscall), SCMP_SYS(membarrier),
 };
 
-static int add_rules(scmp_filter_ctx f)
+static int add_rules(scmp_filter_ctx f, const struct sandbox *s)
 {
-	static const int families[] = { AF_INET, AF_INET6, AF_UNIX, AF_NETLINK };
+	/* None of AF_UNIX: behind such sockets are daemons with more rights. Name resolution does without nscd and the like. */
+	static const int families[] = { AF_INET, AF_INET6, AF_NETLINK };
 	static const unsigned long ioctls[] = { TCGETS, TIOCGWINSZ, FIONREAD, FIONBIO };
 	int r = 0;
 
 	for (size_t i = 0; i < ARRAY_SIZE(allowed_calls) && !r; i++)
 		r = seccomp_rule_add(f, SCMP_ACT_ALLOW, allowed_calls[i], 0);
-	for (size_t i = 0; i < ARRAY_SIZE(families) && !r; i++)
+	for (size_t i = 0; s->network && i < ARRAY_SIZE(families) && !r; i++)
 		r = seccomp_rule_add(f, SCMP_ACT_ALLOW, SCMP_SYS(socket), 1, SCMP_A0(SCMP_CMP_EQ, (scmp_datum_t)families[i]));
 	for (size_t i = 0; i < ARRAY_SIZE(ioctls) && !r; i++)
 		r = seccomp_rule_add(f, SCMP_ACT_ALLOW, SCMP_SYS(ioctl), 1, SCMP_A1(SCMP_CMP_EQ, ioctls[i]));
@@ -146,7 +148,13 @@ static int add_rules(scmp_filter_ctx f)
 		r = seccomp_rule_add(f, SCMP_ACT_ALLOW, SCMP_SYS(clone), 1, SCMP_A0(SCMP_CMP_MASKED_EQ, CLONE_THREAD, CLONE_THREAD));
 	if (!r)
 		r = seccomp_rule_add(f, SCMP_ACT_ERRNO(ENOSYS), SCMP_SYS(clone3), 0);
+	if (!r) /* abort() and the like */
+		r = seccomp_rule_add(f, SCMP_ACT_ALLOW, SCMP_SYS(tgkill), 1, SCMP_A0(SCMP_CMP_EQ, (scmp_datum_t)getpid()));
 	/* Libraries are loaded for name resolution, but no code is made. */
+	if (!r)
+		r = seccomp_rule_add(f, SCMP_ACT_ALLOW, SCMP_SYS(mmap), 1, SCMP_A2(SCMP_CMP_MASKED_EQ, PROT_EXEC, 0));
+	if (!r)
+		r = seccomp_rule_add(f, SCMP_ACT_ALLOW, SCMP_SYS(mmap), 1, SCMP_A2(SCMP_CMP_MASKED_EQ, PROT_EXEC | PROT_WRITE, PROT_EXEC));
 	if (!r)
 		r = seccomp_rule_add(f, SCMP_ACT_ALLOW, SCMP_SYS(mprotect), 1, SCMP_A2(SCMP_CMP_MASKED_EQ, PROT_EXEC, 0));
 	if (!r)
@@ -166,10 +174,10 @@ const char *__asan_default_options(void) { return "detect_leaks=0"; }
 #define SANITIZED false
 #endif
 
-static int restrict_calls(bool *ret_done, struct edera_error *err)
+static int restrict_calls(const struct sandbox *s, bool *ret_done, struct edera_error *err)
 {
 	scmp_filter_ctx f = seccomp_init(SCMP_ACT_ERRNO(EPERM));
-	int r = f ? add_rules(f) : -ENOMEM;
+	int r = f ? add_rules(f, s) : -ENOMEM;
 
 	if (!r)
 		r = seccomp_load(f);
@@ -207,7 +215,7 @@ int sandbox_enter(const struct sandbox *s, char ret[64], struct edera_error *err
 		return err_errno(err, -errno, "cannot set up the sandbox");
 	r = restrict_files(s, &files, err);
 	if (!r && !SANITIZED)
-		r = restrict_calls(&calls, err);
+		r = restrict_calls(s, &calls, err);
 	if (!r)
 		snprintf(ret, 64, "no_new_privs%s%s", files ? ",landlock" : "", calls ? ",seccomp" : "");
 	return r;

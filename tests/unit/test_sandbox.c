@@ -65,6 +65,20 @@ static void test_descriptors(void)
 	CU_ASSERT_EQUAL(unlinkat(lent, "again", 0), 0);
 }
 
+/* What a program that has been taken over would like to have. */
+static const long denied[] = {
+	SYS_execve, SYS_execveat, SYS_clone3, SYS_memfd_create, SYS_memfd_secret, SYS_process_vm_readv, SYS_process_vm_writev, SYS_pidfd_open, SYS_pidfd_getfd,
+	SYS_pidfd_send_signal, SYS_kill, SYS_tkill, SYS_rt_sigqueueinfo, SYS_rt_tgsigqueueinfo, SYS_unshare, SYS_setns, SYS_pivot_root, SYS_chroot, SYS_mount,
+	SYS_umount2, SYS_move_mount, SYS_open_tree, SYS_fsopen, SYS_fsmount, SYS_mount_setattr, SYS_swapon, SYS_reboot, SYS_init_module, SYS_finit_module,
+	SYS_delete_module, SYS_kexec_load, SYS_kexec_file_load, SYS_bpf, SYS_perf_event_open, SYS_io_uring_setup, SYS_io_uring_enter, SYS_io_uring_register,
+	SYS_userfaultfd, SYS_keyctl, SYS_add_key, SYS_request_key, SYS_setuid, SYS_setgid, SYS_setreuid, SYS_setresuid, SYS_setresgid, SYS_setgroups, SYS_setfsuid,
+	SYS_capset, SYS_personality, SYS_ptrace, SYS_seccomp, SYS_name_to_handle_at, SYS_open_by_handle_at, SYS_openat2, SYS_mknodat, SYS_symlinkat, SYS_renameat2,
+	SYS_fchmodat, SYS_fchownat, SYS_fchown, SYS_setxattr, SYS_fsetxattr, SYS_utimensat, SYS_truncate, SYS_chdir, SYS_fchdir, SYS_fanotify_init, SYS_inotify_init1,
+	SYS_syslog, SYS_settimeofday, SYS_clock_settime, SYS_adjtimex, SYS_sethostname, SYS_quotactl, SYS_acct, SYS_lookup_dcookie, SYS_move_pages, SYS_mbind,
+	SYS_vmsplice, SYS_splice, SYS_tee, SYS_sendfile, SYS_listen, SYS_accept4, SYS_setsid, SYS_setpgid, SYS_setpriority, SYS_sched_setscheduler, SYS_setrlimit,
+	SYS_pkey_mprotect, SYS_remap_file_pages, SYS_shmget, SYS_msgget, SYS_semget, SYS_mq_open, SYS_kcmp, SYS_landlock_restrict_self, SYS_wait4, SYS_waitid,
+};
+
 static void test_calls(void)
 {
 	char *const argv[] = { "/bin/true", NULL };
@@ -85,6 +99,14 @@ static void test_calls(void)
 	CU_ASSERT(refused((int)syscall(SYS_io_uring_setup, 1, NULL)));
 	CU_ASSERT(refused((int)syscall(SYS_bpf, 0, NULL, 0)));
 	CU_ASSERT(refused((int)syscall(SYS_userfaultfd, 0)));
+	for (size_t i = 0; i < ARRAY_SIZE(denied); i++)
+		if (!refused((int)syscall(denied[i], -1L, 0L, 0L, 0L, 0L, 0L))) {
+			CU_FAIL("a system call that nobody needs is allowed");
+			printf("system call %ld: %s\n", denied[i], strerror(errno));
+		}
+	CU_ASSERT(refused((int)syscall(SYS_tgkill, getppid(), getppid(), 0)));
+	CU_ASSERT(refused((int)syscall(SYS_prlimit64, 0, RLIMIT_CORE, &(struct rlimit){ 0, 0 }, NULL)));
+	CU_ASSERT(mmap(NULL, 4096, PROT_READ | PROT_WRITE | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) == MAP_FAILED);
 	void *p = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
 	CU_ASSERT(p != MAP_FAILED);
@@ -124,6 +146,12 @@ static void test_network(void)
 	_close_ int fd = socket(AF_INET, SOCK_STREAM, 0);
 	struct sockaddr_in { sa_family_t family; uint16_t port; uint32_t address; char rest[8]; } a = { AF_INET, 0x0100, 0x0100007f, { 0 } };
 
+	if (calls) {
+		CU_ASSERT(fd < 0);
+		CU_ASSERT(refused(socket(AF_INET6, SOCK_DGRAM, 0)));
+		CU_ASSERT(refused(socket(AF_UNIX, SOCK_STREAM, 0)));
+		CU_ASSERT(refused(socket(AF_NETLINK, SOCK_RAW, 0)));
+	}
 	if (!files || fd < 0)
 		return;
 	CU_ASSERT(connect(fd, (struct sockaddr *)&a, sizeof a) < 0 && (errno == EACCES || errno == ECONNREFUSED)); /* refused by kernels without that rule */
@@ -183,6 +211,40 @@ static int run_tests(void)
 	return failed != 0;
 }
 
+/* The other ways into the kernel: a child tries one in the sandbox, and must die of it or be refused. */
+static int other_way(int way)
+{
+	long r = -1;
+
+	if (enter())
+		return 2;
+	if (!calls)
+		return 0;
+#ifdef __x86_64__
+	if (way == 0)
+		r = syscall(0x40000000 + SYS_getpid);           /* x32 */
+	else
+		__asm__ volatile("int $0x80" : "=a"(r) : "a"(20L)); /* getpid of i386 */
+#endif
+	return r > 0;
+}
+
+static int try_other_ways(void)
+{
+	for (int way = 0; way < 2; way++) {
+		pid_t child = fork();
+		int status = 0;
+
+		if (child == 0)
+			_exit(other_way(way));
+		if (child < 0 || waitpid(child, &status, 0) != child || (WIFEXITED(status) && WEXITSTATUS(status))) {
+			printf("a system call of another architecture was answered\n");
+			return 1;
+		}
+	}
+	return 0;
+}
+
 int main(void)
 {
 	int status = 0;
@@ -195,6 +257,8 @@ int main(void)
 		_exit(run_tests());
 	if (child < 0 || waitpid(child, &status, 0) != child)
 		return 2;
+	if (WIFEXITED(status) && WEXITSTATUS(status) == 0)
+		status = try_other_ways() << 8;
 	path_remove_tree(dir, NULL);
 	return WIFEXITED(status) ? WEXITSTATUS(status) : 2;
 }
