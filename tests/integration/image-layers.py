@@ -123,6 +123,18 @@ def test_hand_slow_network():
             assert len([e for e in reg.asked('blobs') if e[1] in layers]) == 6 - len(here)
 
 
+def test_hand_many():
+    """More layers than may be open at a time, each larger than what waits in memory for its turn."""
+    l = layout([file(f'f{i}', MORE[i:] + NOISE) for i in range(80)])
+    layers = [d['digest'] for d in json.load(open(blob(l, l.entries[0]['digest'])))['layers']]
+    want = good(provider('oci:' + l.path))
+    for here in (layers, layers[::2], layers[:40], layers[40:]):
+        with Registry(l) as reg:
+            r = pull(reg, '--blobs', some_blobs(l, here))
+            assert good(r) == want
+            assert sorted(e[1] for e in reg.asked('blobs') if e[1] in layers) == sorted(set(layers) - set(here))
+
+
 # --- the daemon's cache
 class Daemon:
     """A daemon with a directory of its own, and the sim for a hypervisor, which is not asked for anything."""
