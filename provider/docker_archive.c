@@ -97,6 +97,19 @@ int docker_archive_choose(struct docker_archive *a, const void *list, size_t len
 	return take(a, found, path, err);
 }
 
+int docker_archive_nth(struct docker_archive *a, const void *list, size_t len, size_t nth, char path[4096], struct edera_error *err)
+{
+	_json_ json_object *root = NULL;
+	int r = json_read(list, len, &root, err);
+
+	if (r)
+		return err_wrap(err, "manifest.json of the archive");
+	if (!json_object_is_type(root, json_type_array) || nth >= json_object_array_length(root))
+		return -ENOENT;
+	take_names(a, json_object_array_get_idx(root, nth));
+	return take(a, json_object_array_get_idx(root, nth), path, err);
+}
+
 static int set(struct docker_file *f, const char *path, uint64_t size)
 {
 	f->size = size;

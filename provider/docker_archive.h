@@ -25,6 +25,8 @@ struct docker_archive {
 /* Picks the image of that canonical name, or the only one, from manifest.json; its config's path goes to `path`. With `lenient` the only
  * one may be called anything. */
 int docker_archive_choose(struct docker_archive *, const void *list, size_t len, const char *name, bool lenient, char path[4096], struct edera_error *);
+/* The one at this place in the list instead. -ENOENT without a sentence: there is none. */
+int docker_archive_nth(struct docker_archive *, const void *list, size_t len, size_t nth, char path[4096], struct edera_error *);
 int docker_archive_config(struct docker_archive *, const char *path, const struct buf *config, struct edera_error *);
 /* 1 and the path of layer i; 0 after the last. */
 int docker_archive_next(struct docker_archive *, uint32_t i, char path[4096]);

@@ -15,6 +15,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#define DOCKER_IMAGES_MAX 64 /* among which one is looked for by its digest */
+
 struct layout {
 	struct source source;
 	struct origin origin;
@@ -132,18 +134,15 @@ static int layout_blob(struct source *s, const struct descriptor *d, struct buf 
 	return read_blob((struct layout *)s, d->digest, d->size, ret, err);
 }
 
-static int docker_manifest(struct layout *l, struct buf *ret, char ret_digest[DIGEST_MAX], struct edera_error *err)
+/* The manifest of the image that was chosen, made from the digests of its files. */
+static int docker_make_manifest(struct layout *l, const char *config_path, struct buf *ret, char ret_digest[DIGEST_MAX], struct edera_error *err)
 {
-	_buf_ struct buf list = BUF_INIT, config = BUF_INIT;
+	_buf_ struct buf config = BUF_INIT;
 	char path[4096];
-	int r = read_whole(l, "manifest.json", MANIFEST_MAX, &list, err);
+	int r = read_whole(l, config_path, CONFIG_MAX, &config, err);
 
 	if (!r)
-		r = docker_archive_choose(&l->docker, list.data, list.len, l->origin.name, l->origin.kind == ORIGIN_ARCHIVE, path, err);
-	if (!r)
-		r = read_whole(l, path, CONFIG_MAX, &config, err);
-	if (!r)
-		r = docker_archive_config(&l->docker, path, &config, err);
+		r = docker_archive_config(&l->docker, config_path, &config, err);
 	for (uint32_t i = 0; !r && (r = docker_archive_next(&l->docker, i, path)) == 1; i++) {
 		_cleanup_(part_close) struct part p = { .fd = -1 };
 		uint8_t buffer[65536];
@@ -163,8 +162,42 @@ static int docker_manifest(struct layout *l, struct buf *ret, char ret_digest[DI
 	}
 	if (!r)
 		r = docker_archive_manifest(&l->docker, ret, err);
+	return r ? r : digest_of(ret->data, ret->len, "sha256:", ret_digest, err);
+}
+
+/* The list has no digests, so each image's is computed until it is the one. */
+static int docker_find_digest(struct layout *l, const struct buf *list, struct buf *ret, char ret_digest[DIGEST_MAX], struct edera_error *err)
+{
+	char path[4096];
+	int r = 0;
+
+	for (size_t i = 0; !r && i < DOCKER_IMAGES_MAX; i++) {
+		buf_clear(ret);
+		docker_archive_free(&l->docker);
+		l->docker = (struct docker_archive){ .n_layers = 0 };
+		r = docker_archive_nth(&l->docker, list->data, list->len, i, path, err);
+		if (r == -ENOENT)
+			break;
+		if (!r)
+			r = docker_make_manifest(l, path, ret, ret_digest, err);
+		if (!r && !strcmp(ret_digest, l->origin.digest))
+			return 0;
+	}
+	return r && r != -ENOENT ? r : err_set(err, -ENOENT, "%.202s holds no image with the digest %s", l->where, l->origin.digest);
+}
+
+static int docker_manifest(struct layout *l, struct buf *ret, char ret_digest[DIGEST_MAX], struct edera_error *err)
+{
+	_buf_ struct buf list = BUF_INIT;
+	char path[4096];
+	int r = read_whole(l, "manifest.json", MANIFEST_MAX, &list, err);
+
+	if (!r && l->origin.digest[0] && !l->origin.name[0])
+		return docker_find_digest(l, &list, ret, ret_digest, err);
 	if (!r)
-		r = digest_of(ret->data, ret->len, "sha256:", ret_digest, err);
+		r = docker_archive_choose(&l->docker, list.data, list.len, l->origin.name, l->origin.kind == ORIGIN_ARCHIVE, path, err);
+	if (!r)
+		r = docker_make_manifest(l, path, ret, ret_digest, err);
 	if (!r && l->origin.digest[0] && strcmp(l->origin.digest, ret_digest))
 		r = err_set(err, -EBADMSG, "the image in %.202s has the digest %s, not %s", l->where, ret_digest, l->origin.digest);
 	return r;

@@ -131,12 +131,17 @@ def test_layout_names():
 
 def test_saved_names():
     layers = [file('which', 'one')]
-    path = path_of(saved([(['one:1', 'r.io/x/one:2', 'one:1'], layers), (None, [file('which', 'none')]), (['two'], [file('which', 'two')])]))
+    path = path_of(saved([(['one:1', 'r.io/x/one:2', 'one:1'], layers), (None, [file('which', 'none')]), (['two:latest'], [file('which', 'two')])]))
     last, _ = result(f'archive:{path}:one:1')
     assert last['names'] == ['docker.io/library/one:1', 'r.io/x/one:2'], last
     assert which(provider(f'archive:{path}:two')) == 'two'
     bad(provider(f'archive:{path}'), '3 images')
     bad(provider(f'archive:{path}:three'), 'three')
+    two = result(f'archive:{path}:two')[0]['digest']
+    last, _ = result(f'archive:{path}@{two}')
+    assert last['digest'] == two and last['names'] == ['docker.io/library/two:latest'], last
+    bad(provider(f'archive:{path}:one:1@{two}'), two)
+    bad(provider(f'archive:{path}@sha256:{"1" * 64}'), '1' * 64)
     path = path_of(saved([(None, layers)]))
     assert result(f'archive:{path}')[0]['names'] == []
     assert which(provider(f'archive:{path}:anything')) == 'one'

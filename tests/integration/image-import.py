@@ -272,7 +272,7 @@ def bad_clients(d):
     other = "sha256:" + "1" * 64
     refused("another digest", pieces(OCI, digest=other), "NOT_FOUND", other)
     with open(docker, "rb") as f:
-        refused("another digest than docker save's", pieces(f.read(), digest=other), "DATA_LOSS", other)
+        refused("another digest than docker save's", pieces(f.read(), digest=other), "NOT_FOUND", other)
     refused("a message that is too large", [first, Request(chunk=bytes(5 * MB))], "RESOURCE_EXHAUSTED", "4 MiB")
     refused("more than an image may be", ([first] + [Request(chunk=bytes(4 * MB - 100))] * 70), "RESOURCE_EXHAUSTED", "256 MiB", "max-image-mb")
     start = time.monotonic()

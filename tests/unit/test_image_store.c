@@ -26,6 +26,7 @@ static struct {
 	const char *file;     /* of a kernel image */
 	useconds_t delay;
 	char asked[REFERENCE_CAP]; /* for what */
+	int archive;
 	unsigned runs, warnings;
 } provider = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
@@ -66,6 +67,7 @@ static int run_provider(void *core, const struct edera_call *call, const struct 
 		n++;
 	pthread_mutex_lock(&provider.lock);
 	snprintf(provider.asked, sizeof provider.asked, "%s", run->args[n]);
+	provider.archive = run->flags & EDERA_OCI_ARCHIVE ? run->archive_fd : -1;
 	pthread_mutex_unlock(&provider.lock);
 	say(run, "{\"type\":\"progress\",\"phase\":\"layer-download\",\"current\":5,\"total\":10,\"layers\":[{\"id\":\"" D1
 		 "\",\"phase\":\"downloading\",\"current\":5,\"total\":10},{\"id\":\"nonsense\"},7]}");
@@ -91,7 +93,8 @@ static int run_provider(void *core, const struct edera_call *call, const struct 
 	} else {
 		CU_ASSERT(write(run->output_fd, provider.content, strlen(provider.content)) > 0);
 	}
-	say(run, "{\"type\":\"result\",\"digest\":\"%s\",\"source_digest\":\"%s\",\"manifest\":\"e30=\",\"config\":\"eyJhIjoxfQ==\"}", provider.digest, provider.source);
+	say(run, "{\"type\":\"result\",\"digest\":\"%s\",\"source_digest\":\"%s\",\"manifest\":\"e30=\",\"config\":\"eyJhIjoxfQ==\"%s}", provider.digest, provider.source,
+	    run->flags & EDERA_OCI_ARCHIVE ? ",\"names\":[\"in/archive:latest\",7,\"NOT A NAME\",\"with@" D1 "\",\"oci:/etc\"]" : "");
 	return 0;
 }
 
@@ -235,6 +238,52 @@ static void test_offline(void)
 	CU_ASSERT(!pulled("r.io/b", 0, D1));
 	provider.fail = -EACCES;
 	CU_ASSERT(!pulled("r.io/a", 0, D1));
+	CU_ASSERT_EQUAL(end(), 0);
+}
+
+static int import(const char *name, const char *expected, uint32_t flags, int fd, const char *want)
+{
+	struct edera_import i = { .size = sizeof i, .format = EDERA_IMAGE_SQUASHFS, .flags = flags, .archive_fd = fd, .name = name, .digest = expected };
+	struct edera_call call = { .size = sizeof call, .cancel_fd = -1 };
+	char digest[EDERA_DIGEST_MAX] = "";
+	int r = store_ops.import(store, &call, &i, digest, NULL);
+
+	return r ? r : strcmp(digest, want) != 0;
+}
+
+static void test_import(void)
+{
+	CU_ASSERT_EQUAL_FATAL(begin(), 0);
+	provider.source = INDEX;
+	CU_ASSERT_EQUAL(import("a:1", "", 0, -1, ""), -ENOENT);
+	CU_ASSERT_EQUAL(import("oci:/etc", "", 0, 5, ""), -EINVAL);
+	CU_ASSERT_EQUAL(import("a@" D1, "", 0, 5, ""), -EINVAL);
+	CU_ASSERT_EQUAL(provider.runs, 0);
+	CU_ASSERT_EQUAL(import("a:1", D1, 0, 5, D1), 0);
+	CU_ASSERT_STRING_EQUAL(provider.asked, "archive:-:docker.io/library/a:1@" D1);
+	CU_ASSERT_EQUAL(provider.archive, 5);
+	/* What is there needs no archive, and gets the name. */
+	CU_ASSERT_EQUAL(import("b", INDEX, 0, -1, D1), 0);
+	CU_ASSERT_EQUAL(import("b", INDEX, EDERA_PULL_OVERWRITE, -1, ""), -ENOENT);
+	CU_ASSERT_EQUAL(provider.runs, 1);
+	/* Its name needs no registry, though its tag is "latest"; a pull that asks one makes it an ordinary name. */
+	CU_ASSERT(pulled("b", 0, D1));
+	CU_ASSERT_EQUAL(provider.runs, 1);
+	CU_ASSERT(pulled("b", EDERA_PULL_UPDATE, D1));
+	CU_ASSERT(pulled("b", 0, D1));
+	CU_ASSERT_EQUAL(provider.runs, 3);
+	/* Not what was expected: nothing is kept. */
+	provider.digest = D2;
+	provider.source = "";
+	CU_ASSERT_EQUAL(import("c", INDEX, EDERA_PULL_OVERWRITE, 5, ""), -EBADMSG);
+	CU_ASSERT(!entry_exists(store, D2, EDERA_IMAGE_SQUASHFS));
+	CU_ASSERT_EQUAL(leftovers(), 0);
+	/* The names in the archive, as far as they are names. */
+	CU_ASSERT_EQUAL(import("", "", 0, 5, D2), 0);
+	CU_ASSERT_STRING_EQUAL(provider.asked, "archive:-");
+	CU_ASSERT_PTR_NOT_NULL(names_find(&store->names, "docker.io/in/archive:latest", EDERA_IMAGE_SQUASHFS));
+	CU_ASSERT_PTR_NULL(names_find(&store->names, "oci:/etc", EDERA_IMAGE_SQUASHFS));
+	CU_ASSERT_EQUAL(store->names.n, 3);
 	CU_ASSERT_EQUAL(end(), 0);
 }
 
@@ -435,7 +484,8 @@ static void test_symlinked_cache(void)
 int main(void)
 {
 	static const CU_TestInfo tests[] = {
-		{ "pull", test_pull }, { "digests", test_digests }, { "offline", test_offline }, { "a digest for a name", test_named_digest }, { "overwrite", test_overwrite }, { "failure", test_failure },
+		{ "pull", test_pull }, { "digests", test_digests }, { "offline", test_offline }, { "a digest for a name", test_named_digest }, { "import", test_import }, { "overwrite", test_overwrite },
+		 { "failure", test_failure },
 		{ "kernel", test_kernel }, { "list and remove", test_list_remove }, { "shared", test_shared }, { "stale", test_stale },
 		{ "symlinked cache", test_symlinked_cache }, CU_TEST_INFO_NULL,
 	};
