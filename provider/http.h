@@ -9,7 +9,7 @@
 #include "base/buf.h"
 #include "base/error.h"
 
-#define HTTP_STALL_SECONDS 20      /* a request that moves less than a trickle for so long has failed */
+#define HTTP_STALL_SECONDS 18      /* a request that moves less than a trickle for so long has failed */
 #define HTTP_CONNECT_SECONDS 10
 #define HTTP_BRIEF_SECONDS 3
 #define HTTP_REDIRECTS_MAX 10

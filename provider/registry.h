@@ -12,7 +12,7 @@
 #define ENDPOINTS_MAX 4
 #define TRIES_MAX 5             /* of one request at the registry itself */
 #define TRIES_UNREACHABLE 3     /* where nobody listens */
-#define STALLS_MAX 3            /* of these, how many may be for silence: 3 x 20 s and the pauses stay below 90 s */
+#define STALLS_MAX 3            /* of these, how many may be for silence: 3 x 18 s, what libcurl takes to see it, and the pauses stay below 90 s */
 #define STALL_FORGIVEN (64u << 20) /* bytes of a try that make up for its silence */
 #define STRAYS_MAX 3            /* refusals from where a registry leads to */
 #define TRIES_TOTAL_MAX 50      /* of one blob, when each brings some bytes */

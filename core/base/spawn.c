@@ -34,14 +34,14 @@ static void child(const struct edera_spawn *s, const int *fds, size_t n, int rep
 	sigprocmask(SIG_SETMASK, &none, NULL);
 	setpgid(0, 0);
 	/* First out of the way of 0..n, then into place. */
-	up = fcntl(report, F_DUPFD_CLOEXEC, MAX_FDS);
-	if (up < 0) /* EINVAL when the limit is below that */
+	up = fcntl(report, F_DUPFD_CLOEXEC, (int)n);
+	if (up < 0)
 		goto fail;
 	report = up;
 	for (size_t i = 0; i < n; i++) {
 		int from = fds[i] >= 0 ? fds[i] : open("/dev/null", O_RDWR);
 
-		high[i] = fcntl(from, F_DUPFD_CLOEXEC, MAX_FDS);
+		high[i] = fcntl(from, F_DUPFD_CLOEXEC, (int)n);
 		if (high[i] < 0)
 			goto fail;
 	}

@@ -69,6 +69,13 @@ def pull(reg, *args, tag='t/image', **more):
     return provider(*args, f'{reg.host}/{tag}', **more)
 
 
+def until(f, seconds=20):
+    end = time.monotonic() + seconds
+    while not f() and time.monotonic() < end:
+        time.sleep(0.02)
+    assert f()
+
+
 def auths(host, **entry):
     return {'auths': {host: entry}}
 
@@ -84,14 +91,15 @@ def main(names):
     failed = 0
 
     def attempt(name):
+        begin = time.monotonic()
         try:
-            return name, tests[name](), None
+            return name, tests[name](), None, time.monotonic() - begin
         except Exception:
-            return name, None, traceback.format_exc()
+            return name, None, traceback.format_exc(), time.monotonic() - begin
     slow = [n for n in names if n.startswith('silent')]
     with concurrent.futures.ThreadPoolExecutor(max_workers=4 + len(slow)) as pool:
-        for name, note, trouble in pool.map(attempt, slow + [n for n in names if n not in slow]):
-            print(('FAIL ' if trouble else 'skip ' if note else 'ok ') + name + (': ' + note if note else ''), flush=True)
+        for name, note, trouble, seconds in pool.map(attempt, slow + [n for n in names if n not in slow]):
+            print(('FAIL ' if trouble else 'skip ' if note else 'ok ') + name + (f' ({seconds:.0f} s)' if seconds > 5 else '') + (': ' + note if note else ''), flush=True)
             if trouble:
                 failed += 1
                 print(trouble)
