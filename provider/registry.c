@@ -88,11 +88,12 @@ static int pause_for(struct registry *r, double seconds, struct edera_error *err
 	return rc;
 }
 
-/* After the first answers of an endpoint that may speak http: true to ask once more, with the other scheme. */
-static bool other_scheme(struct endpoint *e, const struct http_request *q)
+bool registry_other_scheme(struct endpoint *e, const struct http_request *q)
 {
-	bool answered = q->status != 0, odd = answered ? q->status == 400 : q->error == -ECONNRESET || q->error == -EPROTO;
+	bool answered = q->status != 0 || q->hops, odd = q->status ? q->status == 400 : q->error == -ECONNRESET || q->error == -EPROTO;
 
+	if (q->plain != e->plain) /* another request has found out in the meantime */
+		return true;
 	if (e->scheme == SCHEME_OPEN && e->plain && odd && !q->hops) {
 		e->scheme = SCHEME_TRYING_TLS;
 		e->plain = false;
@@ -106,6 +107,13 @@ static bool other_scheme(struct endpoint *e, const struct http_request *q)
 	if (answered || e->scheme == SCHEME_TRYING_TLS)
 		e->scheme = SCHEME_SETTLED;
 	return false;
+}
+
+unsigned registry_tries(const struct endpoint *e, const struct http_request *q)
+{
+	bool unreachable = q->error == -ECONNREFUSED || q->error == -EHOSTUNREACH, answered = q->hops || (e && e->scheme == SCHEME_SETTLED);
+
+	return unreachable && !answered ? TRIES_UNREACHABLE : TRIES_MAX;
 }
 
 int registry_request(struct registry *r, struct endpoint *e, const char *path, struct http_request *q, unsigned tries, const char *what, struct edera_error *err)
@@ -124,7 +132,7 @@ int registry_request(struct registry *r, struct endpoint *e, const char *path, s
 		q->url = q->authorization = NULL;
 		if (rc)
 			return rc;
-		if (other_scheme(e, q)) {
+		if (registry_other_scheme(e, q)) {
 			http_request_reset(q);
 			try--;
 			continue;
@@ -141,10 +149,10 @@ int registry_request(struct registry *r, struct endpoint *e, const char *path, s
 		if (q->error == -ETIMEDOUT)
 			stalls++;
 		bool temporary = q->error ? !q->told && q->error != -EPERM && q->error != -EPROTO : status_is_temporary(q->status);
-		bool unreachable = q->error == -ECONNREFUSED || q->error == -EHOSTUNREACH;
+		unsigned most = registry_tries(e, q);
 		double delay = retry_delay(try, q->retry_after);
 
-		if (!temporary || try >= (unreachable && tries > TRIES_UNREACHABLE ? TRIES_UNREACHABLE : tries) || stalls >= STALLS_MAX || paused + delay > PAUSES_MAX)
+		if (!temporary || try >= (tries < most ? tries : most) || stalls >= STALLS_MAX || paused + delay > PAUSES_MAX)
 			return q->error ? err_set(err, q->error, "%s: %s", what, q->message) : registry_status_error(r, q, what, err);
 		paused += delay;
 		rc = pause_for(r, delay, err);

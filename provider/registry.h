@@ -11,7 +11,7 @@
 
 #define ENDPOINTS_MAX 4
 #define TRIES_MAX 5             /* of one request at the registry itself */
-#define TRIES_UNREACHABLE 3     /* where nobody listens */
+#define TRIES_UNREACHABLE 3     /* where nobody listens, nor has in this pull */
 #define STALLS_MAX 3            /* of these, how many may be for silence: 3 x 18 s, what libcurl takes to see it, and the pauses stay below 90 s */
 #define STALL_FORGIVEN (64u << 20) /* bytes of a try that make up for its silence */
 #define STRAYS_MAX 3            /* refusals from where a registry leads to */
@@ -60,6 +60,10 @@ int registry_refresh(struct registry *, struct endpoint *, struct edera_error *)
 int registry_path(const struct registry *, const struct endpoint *, const char *kind, const char *what, char ret[URL_MAX], struct edera_error *);
 /* Sets up a request to an endpoint: q's url (into url), authorization and protection. */
 int registry_address(struct endpoint *, const char *path, struct http_request *q, char url[URL_MAX], struct edera_error *);
+/* After the first answers of an endpoint that may speak http: true to ask once more, with the other scheme. */
+bool registry_other_scheme(struct endpoint *, const struct http_request *q);
+/* How often in all a request that failed so is made: a registry that has answered may be starting again. The endpoint may be NULL. */
+unsigned registry_tries(const struct endpoint *, const struct http_request *q);
 /* One request at one endpoint, with authentication and retries: 0 with a 200 answer in q, else an error that says what happened.
  * Of q, accept and max_body are given. */
 int registry_request(struct registry *, struct endpoint *, const char *path, struct http_request *q, unsigned tries, const char *what, struct edera_error *);

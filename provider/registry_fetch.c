@@ -187,19 +187,20 @@ static int authenticate(struct transfer *t, struct edera_error *err)
 /* The request ended without the whole layer. */
 static int failed(struct transfer *t, struct edera_error *err)
 {
-	bool last = t->endpoint + 1 >= t->r->n_endpoints;
+	struct endpoint *e = t->endpoint < t->r->n_endpoints ? &t->r->endpoints[t->endpoint] : NULL;
+	unsigned tries = t->endpoint + 1 >= t->r->n_endpoints ? registry_tries(e, &t->q) : 2;
 	double delay;
 
 	if (t->err.code) /* our own verdict about the bytes */
 		return give_up(t, err);
 	judge_progress(t);
-	if (!t->q.error && t->q.status == 401 && !t->q.away && t->endpoint < t->r->n_endpoints && t->refused++ < 2)
+	if (!t->q.error && t->q.status == 401 && !t->q.away && e && t->refused++ < 2)
 		return authenticate(t, err);
 	bool temporary = is_temporary(t);
 
 	t->tries++;
 	delay = retry_delay(t->tries, t->q.retry_after);
-	if (temporary && t->tries < (last ? TRIES_MAX : 2) && t->stalls < STALLS_MAX && t->total < TRIES_TOTAL_MAX && t->waited + delay <= PAUSES_MAX) {
+	if (temporary && t->tries < tries && t->stalls < STALLS_MAX && t->total < TRIES_TOTAL_MAX && t->waited + delay <= PAUSES_MAX) {
 		t->state = TRANSFER_WAITING;
 		t->not_before = now_seconds() + delay;
 		t->waited += delay;
@@ -247,6 +248,8 @@ static int attend_local(struct transfer *t, struct edera_error *err)
 /* One look at a transfer: starts, resumes, ends it. */
 static int attend(struct transfer *t, struct edera_error *err)
 {
+	bool again;
+
 	switch (t->state) {
 	case TRANSFER_IDLE:
 		if (!t->looked && t->f->what->size) {
@@ -273,8 +276,14 @@ static int attend(struct transfer *t, struct edera_error *err)
 			http_resume(&t->q);
 		if (!t->q.done)
 			return 0;
-		if (t->f->got < t->f->what->size || t->err.code)
-			return failed(t, err);
+		again = t->endpoint < t->r->n_endpoints && registry_other_scheme(&t->r->endpoints[t->endpoint], &t->q);
+		if (t->f->got < t->f->what->size || t->err.code) {
+			if (!again)
+				return failed(t, err);
+			t->state = TRANSFER_WAITING;
+			t->not_before = 0;
+			return 0;
+		}
 		t->state = TRANSFER_DONE;
 		t->r->good = t->endpoint < t->r->n_endpoints ? t->endpoint : t->r->good;
 		if (fetch_end(t->f, err)) {

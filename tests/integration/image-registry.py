@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """The registry protocol, as it should be and as it should not: image-registry.py [NAME...]"""
-import base64, json, os, socket, ssl, subprocess, sys, tempfile, threading, time
+import base64, concurrent.futures, json, os, socket, ssl, subprocess, sys, tempfile, threading, time
 
 sys.path.insert(0, os.environ.get('SRC_DIR', os.path.dirname(os.path.abspath(__file__)) + '/../..') + '/tests/rigs/oci-cases')
 from ocitar import *
@@ -300,6 +300,44 @@ def test_delay():
         assert good(pull(reg)) == WANT
 
 
+def but_layers():
+    """What --blobs needs for the plain image, its layers left out."""
+    d = tempfile.mkdtemp(dir=WORK)
+    os.mkdir(d + '/sha256')
+    digest = PLAIN_LAYOUT.entries[0]['digest']
+    for one in (digest, json.loads(open(f'{PLAIN_LAYOUT.path}/blobs/sha256/{digest[7:]}').read())['config']['digest']):
+        os.link(f'{PLAIN_LAYOUT.path}/blobs/sha256/{one[7:]}', f'{d}/sha256/{one[7:]}')
+    return ['--blobs', d], 't/image@' + digest
+
+
+def test_nobody_listens():
+    """Also where a layer is the first thing that is asked for."""
+    blobs, name = but_layers()
+    for args in ([], blobs):
+        r = provider(*args, '127.0.0.1:1/' + name)
+        bad(r, '127.0.0.1:1')
+        assert r.seconds < 9, r.seconds
+
+
+def test_restart():
+    """A registry that has answered, and is gone for some seconds."""
+    for when in (lambda r: r.kind == 'blobs', lambda r: r.what == BIG_LAYER['digest']):  # the config is the first
+        gone = threading.Event()
+
+        def fault(r):
+            if when(r):
+                r.server.server.shutdown()
+                r.server.server.server_close()
+                gone.set()
+                return r.cut()
+        with Registry(PLAIN_LAYOUT, fault=fault) as reg, concurrent.futures.ThreadPoolExecutor(1) as pool:
+            running = pool.submit(pull, reg)
+            assert gone.wait(30)
+            time.sleep(5)
+            with Registry(PLAIN_LAYOUT, port=reg.port):
+                assert good(running.result()) == WANT
+
+
 def silent(fault):
     with Registry(PLAIN_LAYOUT, fault=fault) as reg:
         r = pull(reg)
@@ -536,6 +574,18 @@ def test_tls():
             reg.fault = down
             bad(provider('--ca', d + '/ca.pem', '--cert', d + '/client.pem', '--key', d + '/client.key', ref, env=connect))
             assert plain.asked() == []  # never http after https
+
+
+def test_tls_layers_first():
+    """A registry that may speak http and speaks https, of which nothing but layers is asked."""
+    d = certificates(WORK)
+    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    tls.load_cert_chain(d + '/server.pem', d + '/server.key')
+    blobs, name = but_layers()
+    with Registry(PLAIN_LAYOUT, tls=tls) as reg:
+        for trust in (['--ca', d + '/ca.pem'], ['--insecure-registry', reg.host]):
+            assert good(pull(reg, *trust, *blobs, tag=name)) == WANT
+        bad(pull(reg, *blobs, tag=name), 'ertificate')
 
 
 def tunnel(port):

@@ -80,11 +80,11 @@ class Server(http.server.ThreadingHTTPServer):
 
 
 class Registry:
-    def __init__(self, layout=None, fault=None, auth=None, tls=None, address='127.0.0.1'):
+    def __init__(self, layout=None, fault=None, auth=None, tls=None, address='127.0.0.1', port=0):
         self.layout, self.fault, self.auth, self.log, self.lock = layout, fault, auth, [], threading.Lock()
         self.stopping = threading.Event()
         self.counts = {}
-        self.server = Server((address, 0), Handler)
+        self.server = Server((address, port), Handler)
         self.server.registry = self
         if tls:
             self.server.socket = tls.wrap_socket(self.server.socket, server_side=True)
