@@ -180,6 +180,8 @@ static enum bars_state layer_state(Protect__Control__V1__OciImageProgressLayerPh
 
 static void write_all(const struct buf *b)
 {
+	if (!b->len)
+		return;
 	fwrite(b->data, 1, b->len, stderr);
 	fflush(stderr);
 }
@@ -255,8 +257,7 @@ void progress_free(struct progress *p)
 	if (!p)
 		return;
 	bars_clear(p->bars, &out);
-	if (out.len)
-		write_all(&out);
+	write_all(&out);
 	for (size_t i = 0; i < p->n_layers; i++) {
 		free(p->layers[i].id);
 		free(p->layers[i].safe_id);
