@@ -62,6 +62,8 @@ static void keep_last(struct archive_index *a)
 {
 	size_t kept = 0;
 
+	if (!a->n)
+		return;
 	qsort(a->members, a->n, sizeof *a->members, compare);
 	for (size_t i = 0; i < a->n; i++) {
 		if (kept && !by_name(&a->members[kept - 1], &a->members[i])) {
@@ -212,7 +214,7 @@ void archive_index_free(struct archive_index *a)
 int archive_index_find(const struct archive_index *a, const char *name, struct archive_file *ret)
 {
 	for (int links = 0; links < LINKS_MAX; links++) {
-		struct member key = { .name = (char *)name }, *m = bsearch(&key, a->members, a->n, sizeof key, by_name);
+		struct member key = { .name = (char *)name }, *m = a->n ? bsearch(&key, a->members, a->n, sizeof key, by_name) : NULL;
 
 		if (!m)
 			return -ENOENT;
