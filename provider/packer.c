@@ -17,6 +17,7 @@
 #include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <sys/vfs.h>
 #include <time.h>
 #include <unistd.h>
@@ -30,6 +31,7 @@
 #define PROBE_SECONDS 10
 #define LOOK_MS 300              /* how often it is looked at while it is waited for */
 #define IDLE_MS 90000            /* without taking CPU time */
+#define END_MS 5000              /* to be gone after it was killed */
 #define FULL (128u << 10)        /* less than this is left on a disk that is full */
 /* The first release that reads a tar, keeps what ours holds, and makes the same bytes of it each time. */
 #define NEEDED "1.8.4"
@@ -177,8 +179,9 @@ int packer_start(const struct options *o, struct packer **ret, struct edera_erro
 		r = probe(p, err);
 	if (!r)
 		r = start(p, err);
-	/* What a failed start leaves is gone with the process, as is the program. */
-	if (!r)
+	if (r)
+		packer_free(p);
+	else
 		*ret = p;
 	return r;
 }
@@ -203,8 +206,8 @@ static bool complains(const struct packer *p)
 	return strstr(said, "<E> ");
 }
 
-/* Why it failed, or is about to. */
-static int failed(struct packer *p, struct edera_error *err)
+/* Why it failed (with this status), or is about to. */
+static int failed(struct packer *p, int status, struct edera_error *err)
 {
 	char said[SAID_MAX + 1];
 	const char *why;
@@ -212,8 +215,10 @@ static int failed(struct packer *p, struct edera_error *err)
 	bool full;
 
 	read_said(p, said);
-	/* A write that fails may show as something else first. */
+	/* A write that fails may show as something else first, a crash included. */
 	full = strstr(said, strerror(ENOSPC)) || (fstatfs(p->output, &fs) == 0 && fs.f_bavail * (uint64_t)fs.f_bsize < FULL);
+	if (status > 128 && !full)
+		return err_set(err, -EIO, "mkfs.erofs was ended by signal %d (%s) while it wrote the image", status - 128, strsignal(status - 128));
 	why = full ? strerror(ENOSPC) : complaint(said);
 	return err_set(err, full ? -ENOSPC : -EIO, "mkfs.erofs could not write the image: %.300s", *why ? why : "it does not say why");
 }
@@ -225,14 +230,12 @@ static int ended(struct packer *p, bool complete, struct edera_error *err)
 	int status, r;
 
 	if (poll(&f, 1, LOOK_MS) != 1)
-		return failed(p, err);
+		return failed(p, 0, err);
 	r = spawn_wait(p->pidfd, p->pid, NULL, &status, err);
 	p->pidfd = -1;
 	if (r || (complete && status == 0 && !complains(p)))
 		return r;
-	if (status > 128)
-		return err_set(err, -EIO, "mkfs.erofs was ended by signal %d (%s) while it wrote the image", status - 128, strsignal(status - 128));
-	return failed(p, err);
+	return failed(p, status, err);
 }
 
 /* CPU time it has taken, in nanoseconds. */
@@ -298,6 +301,25 @@ int packer_finish(struct packer *p, struct edera_error *err)
 	if (!r && (pread(p->output, &magic, sizeof magic, EROFS_MAGIC_AT) != (ssize_t)sizeof magic || le32toh(magic) != EROFS_MAGIC))
 		r = err_set(err, -EIO, "mkfs.erofs ended well, but what it wrote is no erofs image");
 	return r;
+}
+
+void packer_free(struct packer *p)
+{
+	struct pollfd f = { .fd = p ? p->pidfd : -1, .events = POLLIN };
+	int status;
+
+	if (!p)
+		return;
+	/* If it does not end at once, it does so with us. */
+	if (p->pidfd >= 0 && syscall(SYS_pidfd_send_signal, p->pidfd, SIGKILL, NULL, 0) == 0 && poll(&f, 1, END_MS) == 1) {
+		spawn_wait(p->pidfd, p->pid, NULL, &status, NULL);
+		p->pidfd = -1;
+	}
+	close_fd(&p->pidfd);
+	close_fd(&p->in);
+	close_fd(&p->said);
+	close_fd(&p->stop);
+	free(p);
 }
 
 void packer_abort(struct packer *p)

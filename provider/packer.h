@@ -15,6 +15,7 @@ int packer_start(const struct options *, struct packer **ret, struct edera_error
 int packer_write(struct packer *, const void *data, size_t n, struct edera_error *);
 /* The tar is complete: waits until the image is. */
 int packer_finish(struct packer *, struct edera_error *);
+void packer_free(struct packer *);
 /* Any thread: whoever waits for the program stops doing so. NULL is ignored. */
 void packer_abort(struct packer *);
 

@@ -127,7 +127,8 @@ static const int allowed_calls[] = {
 	SCMP_SYS(clock_gettime), SCMP_SYS(clock_getres), SCMP_SYS(gettimeofday), SCMP_SYS(time), SCMP_SYS(nanosleep), SCMP_SYS(clock_nanosleep),
 	SCMP_SYS(sched_yield), SCMP_SYS(sched_getaffinity), SCMP_SYS(getcpu), SCMP_SYS(getrandom), SCMP_SYS(getrlimit), SCMP_SYS(fallocate),
 	SCMP_SYS(ftruncate), SCMP_SYS(fsync), SCMP_SYS(fdatasync), SCMP_SYS(fadvise64), SCMP_SYS(fchmod), SCMP_SYS(mkdir), SCMP_SYS(mkdirat),
-	SCMP_SYS(sync_file_range), SCMP_SYS(waitid), SCMP_SYS(linkat), SCMP_SYS(unlinkat), SCMP_SYS(copy_file_range), SCMP_SYS(restart_syscall), SCMP_SYS(membarrier),
+	SCMP_SYS(sync_file_range), SCMP_SYS(linkat), SCMP_SYS(unlinkat), SCMP_SYS(copy_file_range), SCMP_SYS(restart_syscall), SCMP_SYS(membarrier),
+	SCMP_SYS(waitid), SCMP_SYS(pidfd_send_signal), /* for the one child there may be */
 };
 
 static int add_rules(scmp_filter_ctx f, const struct sandbox *s)

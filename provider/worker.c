@@ -259,16 +259,17 @@ int worker_main(struct options *o)
 {
 	struct edera_error err = EDERA_ERROR_INIT;
 	char sandbox[64];
+	int r = sandbox_scope(&err);
 
-	if (sandbox_scope(&err) || (o->verb == VERB_PULL && o->format == FORMAT_EROFS && packer_start(o, &o->packer, &err)) || enter_sandbox(o, sandbox, &err))
-		return report_error(o, &err);
+	if (!r && o->verb == VERB_PULL && o->format == FORMAT_EROFS)
+		r = packer_start(o, &o->packer, &err);
+	if (!r)
+		r = enter_sandbox(o, sandbox, &err);
 	o->sandbox = sandbox;
-	switch (o->verb) {
-	case VERB_PULL:
-		return do_pull(o);
-	case VERB_INSPECT:
-		return do_inspect(o);
-	default:
-		return do_tags(o);
-	}
+	if (r)
+		r = report_error(o, &err);
+	else
+		r = o->verb == VERB_PULL ? do_pull(o) : o->verb == VERB_INSPECT ? do_inspect(o) : do_tags(o);
+	packer_free(o->packer);
+	return r;
 }

@@ -86,18 +86,102 @@ def cases(mkfs, names):
     return wrong
 
 
+def programs(folder):
+    """Processes whose command line names something in the folder."""
+    out = []
+    for pid in filter(str.isdigit, os.listdir('/proc')):
+        try:
+            with open(f'/proc/{pid}/cmdline', 'rb') as f:
+                if folder.encode() in f.read():
+                    out.append(pid)
+        except OSError:
+            pass
+    return out
+
+
+def gone(folder):
+    end = time.monotonic() + 10
+    while programs(folder) and time.monotonic() < end:
+        time.sleep(0.05)
+    return [f'processes are left: {programs(folder)}'] if programs(folder) else []
+
+
+def sentence(what, folder, code, said, words):
+    bad = [] if code == 1 else [f'exit status {code}']
+    if '\n' in said or not said.startswith(SAY) or words not in said:
+        bad.append(f'it said {said!r}, not {words!r}')
+    bad += gone(folder)
+    if os.listdir(folder + '/out'):
+        bad.append(f'it left {os.listdir(folder + "/out")}')
+    for b in bad:
+        print(f'{what}: {b}')
+    return bool(bad)
+
+
+def hostile(folder):
+    """A mkfs.erofs of ours in the place of the real one."""
+    wrong = 0
+    make(folder, CASES['content'].layers)
+    os.mkdir(folder + '/out')
+    for what, words, *more in (
+            ('fail', 'could not write the image: the moon is full'), ('late', 'could not write the image: the sun is up'),
+            ('silent', 'it does not say why'), ('signal', 'ended by signal 11'), ('garbage', 'is no erofs image'), ('full', 'No space left on device'),
+            ('hang', 'not complete after the 2 seconds', '--timeout', '2'), ('flood', 'could not write the image'), ('nosy', 'image: looked around'),
+            ('old', 'is version 1.7.1'), ('mute', 'does not tell its version')):
+        program = f'{folder}/mkfs.erofs-{what}'
+        shutil.copy(BUILD + '/tests/integration/fake-mkfs', program)
+        try:
+            code, said = pull(folder, folder + '/out/image', '--mkfs-erofs', program, *more, timeout=60)
+        except subprocess.TimeoutExpired:
+            code, said = -1, 'it hangs'
+        wrong += sentence(what, folder, code, said, words)
+    code, said = pull(folder, folder + '/out/image', '--mkfs-erofs', '/nonexistent/mkfs.erofs')
+    wrong += sentence('missing', folder, code, said, "cannot use '/nonexistent/mkfs.erofs'")
+    for sign in (signal.SIGINT, signal.SIGTERM, signal.SIGKILL):
+        p = subprocess.Popen(command(folder, folder + '/out/image', '--mkfs-erofs', f'{folder}/mkfs.erofs-hang'), stderr=subprocess.PIPE)
+        time.sleep(1)
+        p.send_signal(sign)
+        p.communicate(timeout=20)
+        bad = gone(folder) + ([f'it left {os.listdir(folder + "/out")}'] if os.listdir(folder + '/out') else [])
+        bad += [] if p.returncode else ['it succeeded']
+        for b in bad:
+            print(f'{sign.name}: {b}')
+        wrong += bool(bad)
+    return wrong
+
+
+def full_disk(mkfs, folder):
+    """A real disk that is full, at sizes that stop the real program at different places."""
+    wrong = 0
+    make(folder, [file('big', os.urandom(6 << 20))])
+    os.mkdir(folder + '/out')
+    for mib in (3, 9, 14):
+        subprocess.run(['mount', '-t', 'tmpfs', '-o', f'size={mib}m', 'none', folder + '/out'], check=True)
+        try:
+            code, said = pull(folder, folder + '/out/image', *mkfs, timeout=60)
+            wrong += sentence(f'a disk of {mib} MiB', folder, code, said, 'No space left on device')
+        finally:
+            subprocess.run(['umount', folder + '/out'], check=True)
+    return wrong
+
+
 def main():
     if os.geteuid() != 0:
         print('only root can see owners and devices')
         return 77
+    with tempfile.TemporaryDirectory(prefix='image-erofs.') as folder:
+        wrong = hostile(folder)
     rig = subprocess.run([SRC + '/tests/rigs/erofs-utils'], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     if rig.returncode:
         print('no mkfs.erofs that reads a tar:', rig.stderr.decode('utf-8', 'replace').strip())
-        return 77
+        return 1 if wrong else 77
     if b'erofs' not in open('/proc/filesystems', 'rb').read() and subprocess.run(['modprobe', '-q', 'erofs']).returncode:
         print("this machine's kernel has no erofs")
-        return 77
-    return cases(['--mkfs-erofs', rig.stdout.decode().strip()], sys.argv[1:] or [n for n in CASES if n not in LEFT_OUT]) > 0
+        return 1 if wrong else 77
+    mkfs = ['--mkfs-erofs', rig.stdout.decode().strip()]
+    with tempfile.TemporaryDirectory(prefix='image-erofs.') as folder:
+        wrong += full_disk(mkfs, folder)
+    return wrong + cases(mkfs, sys.argv[1:] or [n for n in CASES if n not in LEFT_OUT]) > 0
 
 
 if __name__ == '__main__':
