@@ -78,7 +78,7 @@ int sandbox_scope(struct edera_error *err)
 }
 
 /* *ret is the ruleset, or stays -1 where the kernel has no landlock; *ret_rules is what it handles. */
-static int new_ruleset(bool network, int *ret, struct ruleset *ret_rules, struct edera_error *err)
+static int new_ruleset(bool network, bool scope, int *ret, struct ruleset *ret_rules, struct edera_error *err)
 {
 	long abi = syscall(SYS_landlock_create_ruleset, NULL, 0, LANDLOCK_CREATE_RULESET_VERSION);
 	struct ruleset r = { .fs = (1ull << 13) - 1 };
@@ -88,6 +88,7 @@ static int new_ruleset(bool network, int *ret, struct ruleset *ret_rules, struct
 		return 0;
 	r.fs |= (abi >= 2 ? FS_REFER : 0) | (abi >= 3 ? FS_TRUNCATE : 0) | (abi >= 5 ? FS_IOCTL_DEV : 0);
 	r.net = abi >= 4 ? NET_BIND | (network ? 0 : NET_CONNECT) : 0;
+	r.scoped = scope && abi >= 6 ? SCOPE_ALL : 0;
 	*ret = (int)syscall(SYS_landlock_create_ruleset, &r, size, 0);
 	*ret_rules = r;
 	return *ret < 0 ? err_errno(err, -errno, "cannot set up the sandbox (landlock)") : 0;
@@ -97,7 +98,7 @@ static int restrict_files(const struct sandbox *s, bool *ret_done, struct edera_
 {
 	struct ruleset r;
 	_close_ int fd = -1;
-	int e = new_ruleset(s->network, &fd, &r, err);
+	int e = new_ruleset(s->network, !s->scoped, &fd, &r, err);
 
 	if (e || fd < 0)
 		return e;
@@ -229,7 +230,7 @@ static int restrict_program(const char *program, int output, struct edera_error 
 	static const char *const others[] = { "/etc/ld.so.cache", "/dev/null", "/dev/urandom", "/sys/devices/system/cpu", "/proc/sys/vm" };
 	struct ruleset r;
 	_close_ int fd = -1;
-	int e = new_ruleset(false, &fd, &r, err);
+	int e = new_ruleset(false, true, &fd, &r, err);
 
 	if (e || fd < 0)
 		return e;

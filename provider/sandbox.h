@@ -12,12 +12,13 @@ struct sandbox {
 	int write_dir;          /* directory in which files may be made, or -1 */
 	const char *read[4];    /* files or directories that may be read; ends with NULL */
 	bool network;           /* or only local files */
+	bool scoped;            /* sandbox_scope() was called */
 	uint64_t file_size;     /* largest file that may be written */
 	uint64_t memory;        /* largest address space */
 };
 
 /* The first layer, before a program is started that has to end with us: signals and abstract sockets reach nobody outside. That program is inside;
- * else the kernel would refuse to send it the signal that our end stands for. */
+ * else the kernel would refuse to send it the signal that our end stands for. Files can no more be moved from one directory to another. */
 int sandbox_scope(struct edera_error *);
 /* Before any thread is started. Parts that the kernel does not have are left out; *ret names those in force. */
 int sandbox_enter(const struct sandbox *, char ret[64], struct edera_error *);

@@ -226,7 +226,7 @@ static uint64_t memory_for(const struct options *o) { return (1536ull << 20) + (
 static int enter_sandbox(struct options *o, char ret[64], struct edera_error *err)
 {
 	struct sandbox s = { .write_dir = o->verb == VERB_PULL && o->format == FORMAT_DIRECTORY ? o->output_fd : -1, .file_size = o->max_size + (64ull << 30),
-			     .memory = memory_for(o), .network = true };
+			     .memory = memory_for(o), .network = true, .scoped = o->packer };
 	const char **next = s.read;
 	struct origin origin;
 	struct stat st;
@@ -259,10 +259,13 @@ int worker_main(struct options *o)
 {
 	struct edera_error err = EDERA_ERROR_INIT;
 	char sandbox[64];
-	int r = sandbox_scope(&err);
+	int r = 0;
 
-	if (!r && o->verb == VERB_PULL && o->format == FORMAT_EROFS)
-		r = packer_start(o, &o->packer, &err);
+	if (o->verb == VERB_PULL && o->format == FORMAT_EROFS) {
+		r = sandbox_scope(&err);
+		if (!r)
+			r = packer_start(o, &o->packer, &err);
+	}
 	if (!r)
 		r = enter_sandbox(o, sandbox, &err);
 	o->sandbox = sandbox;

@@ -3,7 +3,9 @@
 # What scripts rely on: where output goes, what a launch waits for, exit codes, and that a workload sees its zone and not the host.
 . "$SRC_DIR/tests/e2e/lib.bash"
 registry_start
-config_write
+config_write "
+[plugin.squashfs]
+mkfs-erofs = \"$work/mkfs.erofs\""
 daemon_start || exit
 image=$registry/busybox:latest
 works "a zone" launch z || exit
@@ -32,6 +34,22 @@ start_workload --name back "$image" sleep 60 >/dev/null </dev/null
 [ $((SECONDS - start)) -lt 20 ] && ok "without -a a launch returns once the workload runs" || bad "a launch without -a took $((SECONDS - start)) s"
 same "it runs" WORKLOAD_STATE_RUNNING "$(protect workload list --output json | jq -r '.[] | select(.spec.name == "back") | .status.state')"
 works "a running one is destroyed" protect workload destroy back
+
+# The same image as an erofs.
+refused "erofs without a program that makes it" "cannot use '$work/mkfs.erofs'" protect image pull -s erofs "$image"
+refused "a workload from it" "cannot use '$work/mkfs.erofs'" protect workload launch --zone z --name e0 --image-format erofs "$image" true
+if mkfs=$("$SRC_DIR/tests/rigs/erofs-utils"); then
+	ln -s "$mkfs" "$work/mkfs.erofs"
+	same "a workload is launched from an erofs image" "erofs" \
+		"$(start_workload --name e1 -a --image-format erofs "$image" sh -c 'echo erofs' 2>"$work/err" </dev/null | tr -d '\r')$(cat "$work/err")"
+	contains "which the zone mounts as one" " erofs ro" "$(in_zone z cat /proc/mounts)"
+	contains "it is listed beside the squashfs" erofs "$(protect image list --output json | jq -r '.[].format')"
+	same "one owner, one digest" "1 1" "$(protect image list --output json | jq -r '.[] | select(.format | test("EROFS|erofs")) | .digest' | sort -u | wc -l) $(find "$data/cache/images" -name image -path '*.erofs/*' -user root -perm 644 | wc -l)"
+	works "it is removed alone" protect image remove --format erofs "$image"
+	same "the squashfs stays" "0" "$(find "$data/cache/images" -maxdepth 1 -name '*.erofs' | wc -l)"
+else
+	echo "no mkfs.erofs that reads a tar: erofs images are not tested"
+fi
 
 inside() { start_workload --name i$RANDOM$RANDOM -a "$image" "$@" 2>"$work/err" </dev/null | tr -d '\r'; [ "${PIPESTATUS[0]}" = 0 ] || echo "failed: $(cat "$work/err")" >&2; }
 [ "$(inside uname -r)" = "$("$SRC_DIR/tests/rigs/kernel" version)" ] && ok "the zone's kernel" || bad "the workload runs on $(inside uname -r)"
