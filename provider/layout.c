@@ -54,6 +54,8 @@ static int part_open(struct layout *l, const char *path, struct part *ret, struc
 		return 0;
 	}
 	ret->fd = openat(l->fd, path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+	if (ret->fd < 0 && errno == ELOOP)
+		return err_set(err, -ELOOP, "'%.200s/%.150s' is a symlink, which may lead anywhere: copy the layout so that it holds the files themselves", l->origin.file, path);
 	if (ret->fd < 0)
 		return err_errno(err, -errno, "cannot open '%.200s/%.150s'", l->origin.file, path);
 	if (fstat(ret->fd, &st) < 0 || !S_ISREG(st.st_mode)) {

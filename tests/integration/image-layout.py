@@ -1,0 +1,106 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Layouts that are not what they seem, and the ways to name one: image-layout.py [NAME...]"""
+import os, sys
+
+sys.path.insert(0, os.environ.get('SRC_DIR', os.path.dirname(os.path.abspath(__file__)) + '/../..') + '/tests/rigs/oci-cases')
+import pulling
+from pulling import *
+
+
+def parts(l):
+    """Paths of the manifest, the config and the first layer."""
+    blobs = l.path + '/blobs/sha256/'
+    manifest = blobs + l.entries[0]['digest'][7:]
+    with open(manifest) as f:
+        m = json.load(f)
+    return manifest, blobs + m['config']['digest'][7:], blobs + m['layers'][0]['digest'][7:]
+
+
+def pull_layout(l, **more):
+    return provider('oci:' + l.path, timeout=60, **more)
+
+
+def instead(path, make):
+    os.unlink(path)
+    make(path)
+
+
+def test_symlinks():
+    for i in range(3):
+        l = layout([X_FILE])
+        path = parts(l)[i]
+        os.rename(path, l.path + '/real')
+        os.symlink('../../real', path)
+        bad(pull_layout(l), 'symlink', os.path.basename(path))
+        instead(path, lambda p: os.symlink('/etc/shadow', p))
+        bad(pull_layout(l), 'symlink')
+    l = layout([X_FILE])
+    os.rename(l.path + '/index.json', l.path + '/real.json')
+    os.symlink('real.json', l.path + '/index.json')
+    bad(pull_layout(l), 'symlink')
+
+
+def test_symlinked_folder():
+    """What lies outside of the layout is not read, by whatever way."""
+    l, other = layout([X_FILE]), tempfile.mkdtemp(dir=WORK)
+    os.rename(l.path + '/blobs', other + '/blobs')
+    os.symlink(other + '/blobs', l.path + '/blobs')
+    r = pull_layout(l)
+    if 'landlock' in open('/sys/kernel/security/lsm').read() if os.path.exists('/sys/kernel/security/lsm') else r.status:
+        bad(r, 'ermission denied')
+
+
+def test_kinds():
+    for make in os.mkfifo, os.mkdir, lambda p: os.mknod(p, 0o20666, os.makedev(1, 5)):
+        for i in range(4):
+            l = layout([X_FILE])
+            path = (parts(l) + (l.path + '/index.json',))[i]
+            instead(path, make)
+            bad(pull_layout(l), 'not a regular file')
+
+
+def test_sizes():
+    for change, word in (lambda p: os.truncate(p, 20), 'ends after 20'), (lambda p: open(p, 'ab').write(b'more'), 'longer'), (lambda p: os.truncate(p, 1 << 42), 'longer'), \
+            (lambda p: open(p, 'r+b').write(b'other'), 'digest'), (os.unlink, 'No such file'):
+        l = layout([X_FILE])
+        change(parts(l)[2])
+        bad(pull_layout(l), word, os.path.basename(parts(l)[2]))
+    for i in range(2):
+        for change, word in (lambda p: open(p, 'r+b').write(b'other'), 'digest'), (lambda p: os.truncate(p, 1 << 42), 'larger'), (os.unlink, ''):
+            l = layout([X_FILE])
+            path = parts(l)[i]
+            change(path)
+            bad(pull_layout(l), os.path.basename(path), word)
+
+
+def test_index():
+    for change, word in (lambda p: os.truncate(p, 1 << 40), 'larger'), (lambda p: open(p, 'w').write('[' * 1000000), 'deeper'), (lambda p: open(p, 'w').close(), 'JSON'), \
+            (os.unlink, 'not an OCI image layout'), (lambda p: open(p, 'w').write('{}'), ''), (lambda p: open(p, 'w').write('{"manifests":[]}'), '0 images'), \
+            (lambda p: open(p, 'w').write('{"manifests":[1]}'), ''), (lambda p: open(p, 'w').write('{"manifests":[{"digest":"sha256:../../../etc/shadow"}]}'), 'digest'):
+        l = layout([X_FILE])
+        change(l.path + '/index.json')
+        bad(pull_layout(l), word)
+
+
+def test_names():
+    l, folder = layout([X_FILE]), tempfile.mkdtemp(dir=WORK)
+    spaced = folder + '/with space'
+    shutil.copytree(l.path, spaced)
+    want = good(pull_layout(l))
+    for ref in spaced, spaced + '/', spaced + '/.', spaced + ':latest', spaced + '/:latest', spaced + '@' + l.entries[0]['digest'], os.path.relpath(spaced):
+        assert good(provider('oci:' + ref)) == want, ref
+    for ref, word in (spaced + ':none', "'none'"), ('', 'no directory'), (':latest', 'no directory'), (folder + '/none', 'No such file'), ('/dev/null', 'Not a directory'), \
+            (spaced + '@sha256:' + '0' * 64, 'holds no image'), (spaced + '@md5:00', ''):
+        bad(provider('oci:' + ref), word)
+
+
+def test_messages():
+    """One line, whatever an image calls its files."""
+    for name in 'a\nb', 'a\x1b[2Jb', 'a\x7fb':
+        r = pull_layout(layout([hardlink(name, 'none')]))
+        bad(r, 'links to')
+        assert r.err.count('\n') == 1 and not any(c < ' ' or c == '\x7f' for c in r.err[:-1]), r.err
+
+
+pulling.main(globals())
