@@ -303,6 +303,18 @@ static int errno_of(CURLcode c)
 	}
 }
 
+/* A server that refuses us for want of a certificate says so in an alert, which may come, or be lost, after what looks like a connection. */
+static bool wants_certificate(struct http_request *q, CURLcode code, const char *text)
+{
+	const char *alert = strstr(text, "alert ");
+
+	if (alert && (strstr(alert, "certificate") || strstr(alert, "unknown ca") || strstr(alert, "handshake failure"))) {
+		q->error = -EPERM;
+		return true;
+	}
+	return q->tls && !q->status && (code == CURLE_SEND_ERROR || code == CURLE_RECV_ERROR) && !q->http->options.cert.len;
+}
+
 /* What libcurl says, where a hint helps. */
 static void explain(struct http_request *q, CURLcode code)
 {
@@ -318,13 +330,19 @@ static void explain(struct http_request *q, CURLcode code)
 	else if (code == CURLE_SSL_CONNECT_ERROR && strstr(text, "wrong version number")) {
 		q->error = -EPROTO;
 		hint = "; it seems to speak http, which must be allowed with --insecure-registry";
+	} else if (wants_certificate(q, code, text)) {
+		hint = "; it may want a client certificate (--cert, --key)";
 	}
 	snprintf(q->message, sizeof q->message, "%.180s%s", text, hint);
 }
 
 static void finish(struct http_request *q, CURLcode code)
 {
+	curl_off_t shaken = 0;
+
 	curl_easy_getinfo(q->easy, CURLINFO_RESPONSE_CODE, &q->status);
+	curl_easy_getinfo(q->easy, CURLINFO_APPCONNECT_TIME_T, &shaken);
+	q->tls = shaken > 0 || strstr(q->error_text, "alert ");
 	q->done = true;
 	/* What counts of these is in the headers, and the headers are complete. */
 	bool suffices = q->enough || (q->in_body && (q->status >= 400 || is_redirect(q, q->status)));

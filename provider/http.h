@@ -51,6 +51,7 @@ struct http_request {
 	char message[256];             /* then: why */
 	long status;
 	struct buf body;
+	bool tls;                      /* a server that speaks TLS was there, whatever came of it */
 	bool away;                     /* it came from another origin than url's, after a redirect */
 	char content_type[128], content_encoding[32], link[2048], content_range[96], retry_after[64];
 	struct buf challenges;         /* values of WWW-Authenticate, one a line */

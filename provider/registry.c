@@ -90,7 +90,7 @@ static int pause_for(struct registry *r, double seconds, struct edera_error *err
 
 bool registry_other_scheme(struct endpoint *e, const struct http_request *q)
 {
-	bool answered = q->status != 0 || q->hops, odd = q->status ? q->status == 400 : q->error == -ECONNRESET || q->error == -EPROTO;
+	bool answered = q->status != 0 || q->hops || q->tls, odd = q->status ? q->status == 400 : q->error == -ECONNRESET || q->error == -EPROTO;
 
 	if (q->plain != e->plain) /* another request has found out in the meantime */
 		return true;

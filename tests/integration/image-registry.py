@@ -576,6 +576,22 @@ def test_tls():
             assert plain.asked() == []  # never http after https
 
 
+def test_tls_client_wanted():
+    """A registry that may speak http and wants a certificate of its clients: no word of http."""
+    d = certificates(WORK)
+    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    tls.load_cert_chain(d + '/server.pem', d + '/server.key')
+    tls.verify_mode = ssl.CERT_REQUIRED
+    tls.load_verify_locations(d + '/ca.pem')
+    for newest in (ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3):
+        tls.maximum_version = newest
+        with Registry(PLAIN_LAYOUT, tls=tls) as reg:
+            bad(pull(reg, '--ca', d + '/ca.pem'), '--cert')
+            bad(pull(reg, '--insecure-registry', reg.host), '--cert')
+            assert good(pull(reg, '--ca', d + '/ca.pem', '--cert', d + '/client.pem', '--key', d + '/client.key')) == WANT
+            assert len(reg.asked()) == 4
+
+
 def test_tls_layers_first():
     """A registry that may speak http and speaks https, of which nothing but layers is asked."""
     d = certificates(WORK)
