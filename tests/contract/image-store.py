@@ -20,7 +20,7 @@ work = tempfile.mkdtemp(prefix='contract.')
 os.chmod(work, 0o755)
 layout = Layout(work + '/layout')
 noise = b''.join(hashlib.sha256(str(i).encode()).digest() for i in range(30000))
-layout.tag(layout.image([dir('a') + file('a/big', noise), file('a/y', '2')]))
+layout.tag(layout.image([dir('a') + file('a/big', noise), file('a/y', '2')]), '1')
 subprocess.run(['tar', '-C', layout.path, '-cf', work + '/archive.tar', '.'], check=True)
 
 
@@ -36,7 +36,7 @@ try:
     with Registry(layout, fault=fault) as reg:
         with open(work + '/daemon.toml', 'w') as f:
             f.write('[oci]\ninsecure-registries = ["%s"]\n' % reg.host)
-        command = [contract, *plugin, '--work', work, '--conf', work + '/daemon.toml', '--image', reg.host + '/t/image:latest', '--missing',
+        command = [contract, *plugin, '--work', work, '--conf', work + '/daemon.toml', '--image', reg.host + '/t/image:1', '--missing',
                    reg.host + '/missing/image:1', '--silent', reg.host + '/silent/image:1', '--archive', work + '/archive.tar']
         left = subprocess.Popen(command + ['--leave', 'x'], stdout=subprocess.PIPE)
         left.stdout.readline()

@@ -104,7 +104,7 @@ static void test_overwrite(void)
 {
 	char digest[EDERA_DIGEST_MAX], again[EDERA_DIGEST_MAX], path[PATH_CAP], before[EDERA_DIGEST_MAX], held[EDERA_DIGEST_MAX], now[EDERA_DIGEST_MAX];
 	struct edera_error err = EDERA_ERROR_INIT;
-	struct stat st;
+	struct stat st, st2;
 
 	CHECK_ERR(pull(store_opt->image, 0, digest, &err) == 0, &err);
 	CHECK(file_of(digest, EDERA_IMAGE_FILE_ROOT, path, &st));
@@ -113,7 +113,7 @@ static void test_overwrite(void)
 	CHECK(fd >= 0 && hash_fd(fd, before));
 	CHECK_ERR(pull(store_opt->image, EDERA_PULL_OVERWRITE, again, &err) == 0 && !strcmp(digest, again), &err);
 	CHECK(hash_fd(fd, held) && !strcmp(before, held)); /* who holds the old file is not disturbed */
-	CHECK(file_of(digest, EDERA_IMAGE_FILE_ROOT, path, &st));
+	CHECK(file_of(digest, EDERA_IMAGE_FILE_ROOT, path, &st2) && st.st_ino != st2.st_ino); /* made again, not changed */
 	_close_ int fresh = open(path, O_RDONLY | O_CLOEXEC);
 
 	CHECK(fresh >= 0 && hash_fd(fresh, now));
@@ -138,10 +138,13 @@ static void test_progress(void)
 
 static void test_list_stops(void)
 {
+	struct edera_pull p = { .size = sizeof p, .format = EDERA_IMAGE_TAR, .reference = store_opt->image };
 	char digest[EDERA_DIGEST_MAX];
+	int calls = 0;
 
 	CHECK(pull(store_opt->image, 0, digest, NULL) == 0);
-	CHECK(store->list(store_inst, SOON, stop_at_once, NULL, NULL) == 42);
+	store->pull(store_inst, SOON, &p, digest, NULL); /* a second entry, where there are tars */
+	CHECK(store->list(store_inst, SOON, stop_at_once, &calls, NULL) == 42 && calls == 1);
 }
 
 static void test_cancel(void)

@@ -98,7 +98,11 @@ bool named(const char *digest, const char *name)
 	return store->list(store_inst, SOON, on_image, &f, NULL) == 0 && f.named;
 }
 
-int stop_at_once(void *user, const struct edera_image_info *i) { return 42; }
+int stop_at_once(void *user, const struct edera_image_info *i)
+{
+	++*(int *)user;
+	return 42;
+}
 
 struct all {
 	char digests[64][EDERA_DIGEST_MAX];

@@ -30,7 +30,7 @@ int import(int fd, const char *name, const char *expected, uint32_t flags, char 
 /* How many entries with this digest (NULL: any) are listed; *ret is the last one, without its names. -1: listing failed. */
 int listed(const char *digest, struct edera_image_info *ret);
 bool named(const char *digest, const char *name);
-int stop_at_once(void *user, const struct edera_image_info *); /* a callback that returns 42 */
+int stop_at_once(void *user, const struct edera_image_info *); /* a callback that counts, and returns 42 */
 /* The path is absolute and that of a regular file. */
 bool file_of(const char *digest, uint32_t which, char path[PATH_CAP], struct stat *);
 bool has_digest(const char *digest, uint32_t which, const char *expected);

@@ -76,7 +76,7 @@ class Daemon:
         for empty in ("kernel", "initrd"):
             open(self.dir + "/data/zone/" + empty, "w").close()
         with open(self.dir + "/daemon.toml", "w") as f:
-            f.write('[plugins]\ndirectory = "%s/plugins"\nhypervisor = "sim"\n[plugin.sim]\nagent = "/bin/true"\nvmm = "%s/plugins/sim-vmm"\n'
+            f.write('[plugins]\ndirectory = "%s/plugins"\nhypervisor = "sim"\n[plugin.sim]\nagent = "/bin/true"\nvmm = "%s/plugins/sim-vmm"\n[plugin.squashfs]\ncompression-level = 19\n'
                     '[oci]\nmax-image-mb = 256\nimport-idle-seconds = 2\n' % (self.dir, self.dir))
         self.socket = self.dir + "/socket"
         self.env = dict(os.environ, PROTECT_CONNECTION="unix://" + self.socket, HOME=work)
@@ -124,6 +124,19 @@ class Daemon:
                 continue
             if target.startswith(self.dir + "/data/cache") and "(deleted)" in target:
                 found.append(target)
+        return found
+
+    def providers(self):
+        """Processes of protect-oci-provider that the daemon runs."""
+        found = []
+        for pid in filter(str.isdigit, os.listdir("/proc")):
+            try:
+                with open("/proc/%s/stat" % pid) as f:
+                    name, rest = f.read().split("(", 1)[1].rsplit(")", 1)
+            except OSError:
+                continue
+            if rest.split()[1] == str(self.process.pid) and name.startswith("protect-oci"):
+                found.append(int(pid))
         return found
 
     def nothing_left(self, what):
@@ -400,6 +413,49 @@ def interrupts(d):
     same("and no image", {}, d.images())
 
 
+def busy(d):
+    """What is ended while the image is being packed: 40 MB of noise, compressed as slowly as it gets."""
+    layer = file("noise", os.urandom(40 * MB)) + END
+    config = json.dumps(dict(os="linux", architecture="amd64", rootfs=dict(type="layers", diff_ids=[digest_of(layer)]))).encode()
+    large = work + "/large.tar"
+    with open(large, "wb") as f:
+        f.write(file("c", config) + file("l", layer) + file("manifest.json", json.dumps([dict(Config="c", RepoTags=["large:1"], Layers=["l"])])) + END)
+
+    def packing():
+        p = subprocess.Popen([BUILD + "/cli/protect", "image", "import", "--progress", "json", large], stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=d.env)
+        for line in p.stdout:
+            if json.loads(line).get("phase") == "layer-download":
+                break
+        check("the provider runs", until(d.providers), p.poll())
+        return p, d.providers()
+
+    p, _ = packing()
+    p.send_signal(signal.SIGINT)
+    p.communicate(timeout=20)
+    same("Ctrl+C while it is packed", 130, p.returncode)
+    check("ends the provider", until(lambda: not d.providers()), d.providers())
+    d.nothing_left("after Ctrl+C while it is packed")
+    p, pids = packing()
+    d.stop(signal.SIGKILL)
+    p.communicate(timeout=20)
+    same("the daemon is killed while it is packed", 1, p.returncode)
+    check("the provider ends with it", until(lambda: not [i for i in pids if os.path.exists("/proc/%d" % i)]), pids)
+    d.start()
+    d.nothing_left("after kill -9 while it is packed")
+    p, pids = packing()
+    slow = Slow(d, image="stopped:1", chunk=bytes(MB))
+    slow.answered()
+    start = time.monotonic()
+    d.stop()
+    p.communicate(timeout=20)
+    check("the daemon stops while it is packed", p.returncode == 1 and time.monotonic() - start < 20, (p.returncode, time.monotonic() - start))
+    check("and others are told", (slow.end() or [""])[0] in ("UNAVAILABLE", "CANCELLED"), slow.status)
+    check("the provider ends with it", until(lambda: not [i for i in pids if os.path.exists("/proc/%d" % i)]), pids)
+    d.start()
+    d.nothing_left("after a stop while it is packed")
+    same("no image", {}, d.images())
+
+
 def full_disk(d):
     replies, status = take(d.stub.ImportImage(iter([Request(image="full:1")] + [Request(chunk=os.urandom(MB))] * 20 + [Request(last_chunk=True)])))
     check("a full disk while it is sent", status[0] == "RESOURCE_EXHAUSTED" and "space" in status[1], status)
@@ -419,6 +475,7 @@ try:
     several(daemons[0])
     memory(daemons[0])
     interrupts(daemons[0])
+    busy(daemons[0])
     daemons.append(Daemon("small", small=3))
     full_disk(daemons[1])
 finally:
