@@ -78,18 +78,22 @@ static int inflate_room(void *user, uint8_t **ret, size_t *ret_len, struct edera
 	return r;
 }
 
+static int too_large(const struct stream *s, struct edera_error *err)
+{
+	return err_set(err, -EFBIG, "the layers take more than the %llu bytes allowed when unpacked (--max-size)", (unsigned long long)s->pull->options->max_size);
+}
+
 static int inflate_made(void *user, size_t n, struct edera_error *err)
 {
 	struct stream *s = user;
 	const struct fetch *f = &s->fetches[s->unpacking];
-	uint64_t max = s->pull->options->max_size;
 
 	s->room->len = n;
 	s->room->layer = s->unpacking;
 	ring_publish(&s->ring);
 	s->made += n;
-	if (s->pull->unpacked + s->made > max && !s->again)
-		return err_set(err, -EFBIG, "the layers take more than the %llu bytes allowed when unpacked (--max-size)", (unsigned long long)max);
+	if (s->pull->unpacked + s->made > s->pull->options->max_size && !s->again)
+		return too_large(s, err);
 	if (s->made > RATIO_FROM && s->made / RATIO_MAX > f->what->size)
 		return err_set(err, -EFBIG, "it unpacks to more than %d times its size, which no real layer does", RATIO_MAX);
 	return 0;
@@ -241,6 +245,8 @@ static int pack_layer(struct stream *s, struct tar *tar, uint32_t layer, struct 
 
 	tree_begin_layer(tree, layer);
 	while ((r = tar_next(tar, &t, err)) == 1) {
+		if (tar_stored(tar) > s->pull->options->max_size) /* no need to unpack that much to know */
+			return too_large(s, err);
 		r = tree_add(tree, layer, &t, &e, err);
 		if (r == 1)
 			r = wanted(s->pull, e) ? pack_file(s, tar, e, &t, err) : 0;

@@ -50,6 +50,8 @@ uint64_t tar_offset(const struct tar *t) { return t->offset; }
 
 bool tar_sparse(const struct tar *t) { return t->meta.sparse; }
 
+uint64_t tar_stored(const struct tar *t) { return t->stored; }
+
 uint64_t tar_seek_over(struct tar *t, uint64_t at)
 {
 	uint64_t over;

@@ -43,6 +43,8 @@ int tar_data(struct tar *, const uint8_t **ret, uint64_t *ret_len, struct edera_
 uint64_t tar_offset(const struct tar *);
 /* Its content is kept with holes left out. */
 bool tar_sparse(const struct tar *);
+/* How many bytes of content are still to come in the input. */
+uint64_t tar_stored(const struct tar *);
 /* For callers that can seek: passes over the content of the entry last returned as far as it has not been given to the reader.
  * `at` is where in the file the next piece would come from; returns where it shall come from now. */
 uint64_t tar_seek_over(struct tar *, uint64_t at);

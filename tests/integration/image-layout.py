@@ -103,4 +103,35 @@ def test_messages():
         assert r.err.count('\n') == 1 and not any(c < ' ' or c == '\x7f' for c in r.err[:-1]), r.err
 
 
+def test_bomb():
+    """What a header announces need not be unpacked to be refused."""
+    huge = header(b'x', b'0', 1 << 40) + bytes(1 << 20)
+    bad(pull_layout(layout([Blob(gzip.compress(huge), huge)])), '--max-size')
+    bad(provider('--max-size', '1M', 'oci:' + layout([file('x', bytes(2 << 20))]).path), '--max-size')
+
+
+def test_same_bytes():
+    """The bytes of an image depend on what is in it, and on nothing of how it came."""
+    stuff = [dir('a') + b''.join(file('a/f%d' % i, NOISE[i * 7:i * 7 + i * 97 % 5000]) for i in range(400)) + file('a/big', NOISE) + file('a/old', NOISE[5:]),
+             hardlink('a/kept', 'a/old') + file('a/.wh.f7') + file('a/f8', 'new') + file('b/y', NOISE[:200000]),
+             file('a/.wh.old') + entry('a/s', b'0', b'A' * 1024, records={'GNU.sparse.size': str(1 << 30), 'GNU.sparse.map': '5000,1024'})]
+    tars = [s + END for s in stuff]
+    ways = [lambda t: Blob(gzip.compress(t, 1), t), lambda t: Blob(gzip.compress(t, 9), t), lambda t: Blob(gzip.compress(t[:70000], 1) + gzip.compress(t[70000:], 6), t),
+            lambda t: Blob(squeeze(t, 'zstd', '-3'), t, ZSTD), lambda t: Blob(t, t, PLAIN), lambda t: Blob(squeeze(t, 'xz', '-0'), t, PLAIN)]
+    layouts = [layout([way(t) for t in tars]) for way in ways]
+    want = good(pull_layout(layouts[0]))
+    for l in layouts[1:]:
+        assert good(pull_layout(l)) == want
+    for more in ['--parallel', '1'], ['--parallel', '16'], ['--progress', 'json']:
+        assert good(provider(*more, 'oci:' + layouts[0].path)) == want, more
+    for cpus in '0', '0-%d' % (os.cpu_count() - 1):
+        out = tempfile.mkdtemp(dir=WORK) + '/image'
+        subprocess.run(['taskset', '-c', cpus, PROVIDER, '--platform', 'linux/amd64', '--output', out, 'oci:' + layouts[0].path], check=True)
+        with open(out, 'rb') as f:
+            assert hashlib.sha256(f.read()).hexdigest() == want, cpus
+    archive = WORK + '/same.tar'
+    subprocess.run(['tar', '-C', layouts[0].path, '-cf', archive, '.'], check=True)
+    assert good(provider('oci-archive:' + archive)) == want
+
+
 pulling.main(globals())
