@@ -392,6 +392,55 @@ def images_test():
          (r.stdout, r.stderr, calls("PruneImages")[-1].all, calls("PruneImages")[-1].keep_newer_than))
 
 
+def import_test():
+    digest = b"sha256:" + b"cd" * 32 + b"\n"
+    data = os.urandom(3 << 20) + b"end"
+    path = work + "/archive.tar"
+    with open(path, "wb") as f:
+        f.write(data)
+    for what, args, more in (("from a file", (path,), {}), ("from a pipe", ("-",), dict(stdin=data)), ("of nothing", ("/dev/null",), {})):
+        r = run("image", "import", "--name", "x:1", "--digest", "sha256:" + "0" * 64, "--format", "tar", "--overwrite-cache", *args, **more)
+        sent = b"" if "null" in args[0] else data
+        same("import %s" % what, (0, digest), (r.returncode, r.stdout))
+        same("what came of it", (len(sent), hashlib.sha256(sent).hexdigest(), True), daemon.imported[-1])
+    first = calls("ImportImage")[-1]
+    same("options", ("x:1", "sha256:" + "0" * 64, common.OCI_IMAGE_FORMAT_TAR, True), (first.image, first.digest, first.format, first.overwrite_cache))
+    lines = [json.loads(line) for line in run("image", "import", "--progress", "json", path).stdout.splitlines()]
+    uploads = [line["current"] for line in lines if line["type"] == "upload"]
+    check("JSON lines begin with the upload", lines[0]["type"] == "upload" and lines[0]["total"] == len(data) and uploads == sorted(uploads) and uploads[-1] == len(data), lines)
+    same("and end with the result", ("result", "sha256:" + "cd" * 32), (lines[-1]["type"], lines[-1]["digest"]))
+    for name in ("cached", "following", "refused"):
+        read, write_end = os.pipe()
+        p = subprocess.Popen([PROTECT, "image", "import", "--progress", "none", "--name", name + ":1", "-"], stdin=read, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=env)
+        endless = subprocess.Popen(["cat", "/dev/zero"], stdout=write_end, stderr=subprocess.DEVNULL)
+        os.close(write_end)
+        out, err = p.communicate(timeout=30)
+        endless.kill()
+        endless.wait()
+        os.close(read)
+        if name == "refused":
+            same("an error in mid-upload", (1, b"", b"protect: what is sent is larger than the 1 MiB allowed\n"), (p.returncode, out, err))
+        else:
+            same("what is %s needs no end of the input" % name, (0, digest), (p.returncode, out))
+    daemon.pull_delay = 0.1
+    with open(work + "/large.tar", "wb") as f:
+        f.truncate(64 << 20)
+    t = Terminal("image", "import", work + "/large.tar")
+    t.expect(b" of 64.0 MiB")
+    t.type(b"\x03")
+    t.end("Ctrl+C while it is sent", 130)
+    t = Terminal("image", "import", path)
+    t.expect(b"of 3.0 MiB")
+    t.end("import on a terminal", 0, 30)
+    check("leaves the digest", t.text.endswith(digest.replace(b"\n", b"\r\n")), t.text[-200:])
+    daemon.pull_delay = 0
+    r = run("image", "import", work)
+    check("a directory", r.returncode == 1 and b"directory" in r.stderr, r.stderr)
+    t = Terminal("image", "import", "-")
+    t.expect(b"is a terminal")
+    t.end("a terminal", 1)
+
+
 def auth_of(reference, **extra):
     r = run("image", "pull", "--progress", "none", reference, **extra)
     auth = calls("PullImage")[-1].auth
@@ -541,7 +590,7 @@ def lost_test():
 
 with watchdog(240):
     try:
-        for test in (lists_test, json_test, zones_test, interrupts_test, exec_test, slow_reader_test, logs_test, workloads_test, watch_test, images_test, credentials_test, terminal_test,
+        for test in (lists_test, json_test, zones_test, interrupts_test, exec_test, slow_reader_test, logs_test, workloads_test, watch_test, images_test, import_test, credentials_test, terminal_test,
                      bars_test, lost_test):
             print("# " + test.__name__, flush=True)
             test()

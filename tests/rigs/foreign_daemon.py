@@ -6,6 +6,7 @@ As a program: foreign_daemon.py SOCKET runs it until it is killed.
 import base64
 import concurrent.futures
 import fcntl
+import hashlib
 import os
 import pty
 import queue
@@ -97,6 +98,7 @@ def environment(process):
 class Control(control_grpc.ControlServiceServicer):
     def __init__(self):
         self.lock, self.zones, self.workloads, self.processes, self.watchers, self.calls, self.images = threading.Lock(), {}, {}, {}, [], [], []
+        self.imported = []
         self.pull_delay, self.pull_layers, self.create_delay, self.started = 0.02, 3, 0.5, {}
 
     def said(self, name, request):
@@ -224,6 +226,33 @@ class Control(control_grpc.ControlServiceServicer):
         yield control.ExecuteZoneCommandReply(exited=control.ExecuteZoneCommandExited(exit_code=running.status()))
 
     # --- images ---
+
+    def ImportImage(self, requests, context):
+        first = next(requests)
+        self.said("ImportImage", first)
+        digest, spec = hashlib.sha256(first.chunk), common.OciImageSpec(digest="sha256:" + "cd" * 32, format=first.format)
+        if "cached" in first.image:
+            yield control.ImportImageReply(spec=spec)
+            return
+        if "following" in first.image:
+            yield control.ImportImageReply()
+            time.sleep(0.3)
+            yield control.ImportImageReply(spec=spec)
+            return
+        yield control.ImportImageReply(accepted=True)
+        size = len(first.chunk)
+        for r in requests:
+            digest.update(r.chunk)
+            size += len(r.chunk)
+            if "refused" in first.image and size > 1 << 20:
+                context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, "what is sent is larger than the 1 MiB allowed")
+            time.sleep(self.pull_delay)
+            if r.last_chunk:
+                break
+        self.imported.append((size, digest.hexdigest(), r.last_chunk))
+        for phase in (2, 3, 4, 5, 6, 7):
+            yield control.ImportImageReply(progress=common.OciImageProgress(phase=phase))
+        yield control.ImportImageReply(spec=spec)
 
     def PullImage(self, request, context):
         self.said("PullImage", request)
