@@ -129,8 +129,10 @@ static const int allowed_calls[] = {
 	SCMP_SYS(sched_yield), SCMP_SYS(sched_getaffinity), SCMP_SYS(getcpu), SCMP_SYS(getrandom), SCMP_SYS(getrlimit), SCMP_SYS(fallocate),
 	SCMP_SYS(ftruncate), SCMP_SYS(fsync), SCMP_SYS(fdatasync), SCMP_SYS(fadvise64), SCMP_SYS(fchmod), SCMP_SYS(mkdir), SCMP_SYS(mkdirat),
 	SCMP_SYS(sync_file_range), SCMP_SYS(linkat), SCMP_SYS(unlinkat), SCMP_SYS(copy_file_range), SCMP_SYS(restart_syscall), SCMP_SYS(membarrier),
-	SCMP_SYS(waitid), SCMP_SYS(pidfd_send_signal), /* for the one child there may be */
 };
+
+/* Where there is a child, which was started before: to end it and to see that it ended. */
+static const int child_calls[] = { SCMP_SYS(waitid), SCMP_SYS(pidfd_send_signal) };
 
 static int add_rules(scmp_filter_ctx f, const struct sandbox *s)
 {
@@ -141,6 +143,8 @@ static int add_rules(scmp_filter_ctx f, const struct sandbox *s)
 
 	for (size_t i = 0; i < ARRAY_SIZE(allowed_calls) && !r; i++)
 		r = seccomp_rule_add(f, SCMP_ACT_ALLOW, allowed_calls[i], 0);
+	for (size_t i = 0; s->scoped && i < ARRAY_SIZE(child_calls) && !r; i++)
+		r = seccomp_rule_add(f, SCMP_ACT_ALLOW, child_calls[i], 0);
 	for (size_t i = 0; s->network && i < ARRAY_SIZE(families) && !r; i++)
 		r = seccomp_rule_add(f, SCMP_ACT_ALLOW, SCMP_SYS(socket), 1, SCMP_A0(SCMP_CMP_EQ, (scmp_datum_t)families[i]));
 	for (size_t i = 0; i < ARRAY_SIZE(ioctls) && !r; i++)

@@ -12,7 +12,7 @@ struct sandbox {
 	int write_dir;          /* directory in which files may be made, or -1 */
 	const char *read[4];    /* files or directories that may be read; ends with NULL */
 	bool network;           /* or only local files */
-	bool scoped;            /* sandbox_scope() was called */
+	bool scoped;            /* sandbox_scope() was called, for the sake of a child */
 	uint64_t file_size;     /* largest file that may be written */
 	uint64_t memory;        /* largest address space */
 };
