@@ -37,6 +37,19 @@ static const char *reason(long status)
 	}
 }
 
+/* Object stores explain themselves in XML. */
+static char *xml_message(const struct buf *body)
+{
+	static const char open[] = "<Message>";
+	const char *from = body->len ? memmem(body->data, body->len, open, sizeof open - 1) : NULL, *to;
+
+	if (!from)
+		return NULL;
+	from += sizeof open - 1;
+	to = memchr(from, '<', (size_t)((const char *)body->data + body->len - from));
+	return to ? strndup(from, (size_t)(to - from)) : NULL;
+}
+
 int registry_status_error(const struct registry *r, const struct http_request *q, const char *what, struct edera_error *err)
 {
 	_json_ json_object *o = NULL;
@@ -52,7 +65,7 @@ int registry_status_error(const struct registry *r, const struct http_request *q
 		if (first && (!detail || !*detail))
 			detail = json_text(first, "code");
 	}
-	said = detail ? strdup(detail) : NULL;
+	said = detail ? strdup(detail) : !o ? xml_message(&q->body) : NULL;
 	if (said)
 		registry_conceal(r, said);
 	return err_set(err, code, "%s: the %s answered with status %ld%s%.150s", what, q->away ? "host the registry leads to" : "registry", q->status,
@@ -77,6 +90,8 @@ int registry_address(struct endpoint *e, const char *path, struct http_request *
 	q->brief = e->scheme == SCHEME_TRYING_TLS;
 	return n < URL_MAX ? 0 : err_set(err, -ENAMETOOLONG, "the address of '%.100s' is too long", path);
 }
+
+bool registry_is_stray(const struct http_request *q, unsigned *strays) { return q->away && q->status >= 400 && q->status < 404 && ++*strays < STRAYS_MAX; }
 
 static int pause_for(struct registry *r, double seconds, struct edera_error *err)
 {
@@ -118,7 +133,7 @@ unsigned registry_tries(const struct endpoint *e, const struct http_request *q)
 
 int registry_request(struct registry *r, struct endpoint *e, const char *path, struct http_request *q, unsigned tries, const char *what, struct edera_error *err)
 {
-	unsigned stalls = 0, refused = 0;
+	unsigned stalls = 0, refused = 0, strays = 0;
 	double paused = 0;
 	char url[URL_MAX];
 
@@ -148,7 +163,7 @@ int registry_request(struct registry *r, struct endpoint *e, const char *path, s
 		}
 		if (q->error == -ETIMEDOUT)
 			stalls++;
-		bool temporary = q->error ? !q->told && q->error != -EPERM && q->error != -EPROTO : status_is_temporary(q->status);
+		bool temporary = q->error ? !q->told && q->error != -EPERM && q->error != -EPROTO : status_is_temporary(q->status) || registry_is_stray(q, &strays);
 		unsigned most = registry_tries(e, q);
 		double delay = retry_delay(try, q->retry_after);
 

@@ -60,6 +60,8 @@ int registry_refresh(struct registry *, struct endpoint *, struct edera_error *)
 int registry_path(const struct registry *, const struct endpoint *, const char *kind, const char *what, char ret[URL_MAX], struct edera_error *);
 /* Sets up a request to an endpoint: q's url (into url), authorization and protection. */
 int registry_address(struct endpoint *, const char *path, struct http_request *q, char url[URL_MAX], struct edera_error *);
+/* Refused by a host that the registry led to: an address may be good for some minutes only, and the registry gives another. */
+bool registry_is_stray(const struct http_request *q, unsigned *strays);
 /* After the first answers of an endpoint that may speak http: true to ask once more, with the other scheme. */
 bool registry_other_scheme(struct endpoint *, const struct http_request *q);
 /* How often in all a request that failed so is made: a registry that has answered may be starting again. The endpoint may be NULL. */

@@ -152,10 +152,7 @@ static bool is_temporary(struct transfer *t)
 		return !q->told && q->error != -EPERM && q->error != -EPROTO;
 	if (q->status == 416)
 		t->whole = true;
-	/* An address that a registry leads to may be good for some minutes only: the registry gives another. */
-	if (q->away && q->status >= 400 && q->status < 404)
-		return ++t->strays < STRAYS_MAX;
-	return q->status == 200 || q->status == 206 || q->status == 416 || status_is_temporary(q->status);
+	return q->status == 200 || q->status == 206 || q->status == 416 || status_is_temporary(q->status) || registry_is_stray(q, &t->strays);
 }
 
 /* Silence is forgiven only to who has brought much before it. */

@@ -193,6 +193,22 @@ def test_redirect():
             assert len(cdn.asked('blobs')) == 3 and all(e[2] == '' for e in cdn.asked()), cdn.asked()
 
 
+def test_redirect_expires():
+    """Where it leads to, each address is good at the second try; or never, which is said in that host's words."""
+    xml = b'<?xml version="1.0"?><Error><Code>AccessDenied</Code><Message>Request has expired</Message></Error>'
+
+    def led_by(fault):
+        with Registry(PLAIN_LAYOUT, address='127.0.0.2', fault=fault) as cdn:
+            with Registry(PLAIN_LAYOUT, fault=lambda r: r.reply(307, Location=f'{cdn.url}{r.path}') if r.kind == 'blobs' else None) as reg:
+                return pull(reg), len(reg.asked('blobs')), len(cdn.asked())
+    r, asked, led = led_by(lambda r: r.reply(403, xml) if r.server.count(r.what) == 0 else None)
+    assert good(r) == WANT and asked == led == 6, (asked, led)
+    r, asked, led = led_by(lambda r: r.reply(403, xml))
+    bad(r, '403', 'Request has expired')
+    assert asked == led == 3, (asked, led)
+    bad(led_by(lambda r: r.reply(403, b'<Message>open'))[0], '403')
+
+
 def test_redirect_relative():
     def fault(r):
         if r.kind == 'blobs' and 'again' not in r.query:
