@@ -98,10 +98,11 @@ static int run_provider(void *core, const struct edera_call *call, const struct 
 
 static const char *host_path(void *core, enum edera_path which) { return cache; }
 static int64_t host_int(const struct edera_conf *c, const char *key) { return 1; }
+static const char *host_str(const struct edera_conf *c, const char *key) { return ""; }
 static int host_bool(const struct edera_conf *c, const char *key) { return keep_layers; }
 static void host_log(void *core, int priority, const char *message) { provider.messages++; }
 
-static const struct edera_host host = { .size = sizeof host, .path = host_path, .conf_int = host_int, .conf_bool = host_bool, .log = host_log, .oci_run = run_provider };
+static const struct edera_host host = { .size = sizeof host, .path = host_path, .conf_str = host_str, .conf_int = host_int, .conf_bool = host_bool, .log = host_log, .oci_run = run_provider };
 static struct store *store;
 
 static void begin(void)
