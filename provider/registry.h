@@ -15,7 +15,8 @@
 #define STALLS_MAX 3            /* of these, how many may be for silence: 3 x 18 s, what libcurl takes to see it, and the pauses stay below 90 s */
 #define STALL_FORGIVEN (64u << 20) /* bytes of a try that make up for its silence */
 #define STRAYS_MAX 3            /* refusals from where a registry leads to */
-#define TRIES_TOTAL_MAX 50      /* of one blob, when each brings some bytes */
+#define CUT_PAUSE 0.1           /* seconds, after a cut that came behind some bytes */
+#define TRIES_TOTAL_MAX 120     /* of one blob, when each brings some bytes */
 #define RETRY_AFTER_MAX 60      /* seconds of one pause */
 #define PAUSES_MAX 61           /* seconds of all pauses between tries that brought nothing */
 

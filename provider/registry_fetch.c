@@ -155,8 +155,8 @@ static bool is_temporary(struct transfer *t)
 	return q->status == 200 || q->status == 206 || q->status == 416 || status_is_temporary(q->status) || registry_is_stray(q, &t->strays);
 }
 
-/* Silence is forgiven only to who has brought much before it. */
-static void judge_progress(struct transfer *t)
+/* Silence is forgiven only to who has brought much before it. Returns whether it got on. */
+static bool judge_progress(struct transfer *t)
 {
 	uint64_t brought = t->f->got - t->begin;
 
@@ -166,6 +166,7 @@ static void judge_progress(struct transfer *t)
 	}
 	if (t->q.error == -ETIMEDOUT)
 		t->stalls++;
+	return brought > 0;
 }
 
 static int authenticate(struct transfer *t, struct edera_error *err)
@@ -186,17 +187,18 @@ static int failed(struct transfer *t, struct edera_error *err)
 {
 	struct endpoint *e = t->endpoint < t->r->n_endpoints ? &t->r->endpoints[t->endpoint] : NULL;
 	unsigned tries = t->endpoint + 1 >= t->r->n_endpoints ? registry_tries(e, &t->q) : 2;
+	bool moved;
 	double delay;
 
 	if (t->err.code) /* our own verdict about the bytes */
 		return give_up(t, err);
-	judge_progress(t);
+	moved = judge_progress(t);
 	if (!t->q.error && t->q.status == 401 && !t->q.away && e && t->refused++ < 2)
 		return authenticate(t, err);
 	bool temporary = is_temporary(t);
 
 	t->tries++;
-	delay = retry_delay(t->tries, t->q.retry_after);
+	delay = moved && t->tries == 1 ? CUT_PAUSE : retry_delay(t->tries, t->q.retry_after);
 	if (temporary && t->tries < tries && t->stalls < STALLS_MAX && t->total < TRIES_TOTAL_MAX && t->waited + delay <= PAUSES_MAX) {
 		t->state = TRANSFER_WAITING;
 		t->not_before = now_seconds() + delay;

@@ -6,7 +6,7 @@ import base64, json, os, resource, signal, socket, ssl, subprocess, sys, tempfil
 sys.path.insert(0, os.environ.get('SRC_DIR', os.path.dirname(os.path.abspath(__file__)) + '/../..') + '/tests/rigs/oci-cases')
 from ocitar import *
 from pulling import *
-from registry import Raw, Registry, basic, bearer, certificates
+from registry import Raw, Registry, basic, bearer, certificates, pump
 
 MANIFEST_DIGEST = PLAIN_LAYOUT.entries[0]['digest']
 PLAIN_MANIFEST = json.load(open(f'{PLAIN_LAYOUT.path}/blobs/sha256/{MANIFEST_DIGEST[7:]}'))
@@ -341,6 +341,24 @@ def test_cut_anywhere():
             assert good(pull(reg)) == WANT, at
 
 
+def test_cut_often():
+    """A cut every 16 kB, as long as each request brings some: no long pauses, and all of it in the end; a byte a time is given up."""
+    def fault(n):
+        def f(r):
+            if is_big(r):
+                data = r.server.data(r.what)
+                r.reply(206 if r.range else 200, data[r.range:r.range + n], length=len(data) - r.range, Content_Range=f'bytes {r.range}-{len(data) - 1}/{len(data)}')
+                return r.cut() if r.range + n < len(data) else True
+        return f
+    with Registry(PLAIN_LAYOUT, fault=fault(16384)) as reg:
+        r = pull(reg)
+        assert good(r) == WANT and r.seconds < 40, r.seconds
+    with Registry(PLAIN_LAYOUT, fault=fault(1)) as reg:
+        r = pull(reg)
+        bad(r, BIG_LAYER['digest'])
+        assert r.seconds < 60 and len(reg.asked()) < 130
+
+
 def test_range_answers():
     size = BIG_LAYER['size']
 
@@ -626,6 +644,31 @@ def test_tls_realm():
         with Registry(PLAIN_LAYOUT, tls=tls, fault=lambda r: r.reply(401, WWW_Authenticate=f'Bearer realm="{thief.url}/token"')) as reg:
             bad(pull(reg, '--ca', d + '/ca.pem', auth=auths(reg.host, **USER)), 'https')
             assert thief.asked() == []
+
+
+def test_ipv6():
+    if not socket.has_ipv6:
+        return 'no IPv6 here'
+    try:
+        socket.create_server(('::1', 0), family=socket.AF_INET6).close()
+    except OSError as e:
+        return f'no IPv6 here: {e}'
+    with Registry(PLAIN_LAYOUT) as reg:
+        listener = socket.create_server(('::1', 0), family=socket.AF_INET6)
+        port = listener.getsockname()[1]
+
+        def serve():
+            while True:
+                c, _ = listener.accept()
+                up = socket.create_connection(('127.0.0.1', reg.port))
+                for a, b in ((c, up), (up, c)):
+                    threading.Thread(target=pump, args=(a, b), daemon=True).start()
+        threading.Thread(target=serve, daemon=True).start()
+        assert good(provider(f'[::1]:{port}/t/image')) == WANT
+        assert good(provider(f'localhost:{port}/t/image')) == WANT
+        a = bearer(lambda r: r.authorization == basic('me', SECRET))
+        reg.auth = a
+        assert good(provider('--insecure-registry', f'[::1]:{port}', f'[::1]:{port}/t/image', auth=auths(f'[::1]:{port}', **USER))) == WANT
 
 
 def test_proxy_refuses():

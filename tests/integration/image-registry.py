@@ -6,7 +6,7 @@ import base64, concurrent.futures, json, os, socket, ssl, subprocess, sys, tempf
 sys.path.insert(0, os.environ.get('SRC_DIR', os.path.dirname(os.path.abspath(__file__)) + '/../..') + '/tests/rigs/oci-cases')
 from ocitar import *
 from pulling import *
-from registry import Registry, basic, bearer, certificates
+from registry import Registry, basic, bearer, certificates, pump
 
 # --- plain
 def test_anonymous():
@@ -625,18 +625,6 @@ def tunnel(port):
     listener = socket.socket()
     listener.bind(('127.0.0.1', 0))
     listener.listen(32)
-
-    def pump(a, b):
-        try:
-            while data := a.recv(65536):
-                b.sendall(data)
-        except OSError:
-            pass
-        for s in (a, b):
-            try:
-                s.shutdown(socket.SHUT_RDWR)
-            except OSError:
-                pass
 
     def serve():
         while True:

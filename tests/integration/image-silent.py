@@ -94,6 +94,39 @@ def test_silent_mid_header():
     raw_silence(lambda c, stop: (c.recv(4096), c.sendall(b'HTTP/1.1 200 OK\r\nContent-Le'), stop.wait(200)))
 
 
+def flood(head, piece):
+    """Bytes without end that are part of no body."""
+    sent = []
+
+    def serve(c, stop):
+        c.recv(65536)
+        c.sendall(head)
+        while not stop.is_set():
+            c.sendall(piece)
+            sent.append(len(piece))
+            time.sleep(0.001)
+    raw_silence(serve)
+
+
+def test_silent_chunk_extension():
+    flood(b'HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1;', b'x' * 1000)
+
+
+def test_silent_trailers():
+    flood(b'HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n', b'X: ' + b'y' * 1000 + b'\r\n')
+
+
+def test_silent_empty_lines():
+    flood(b'', b'\r\n' * 1000)
+
+
+def test_silent_handshake_flood():
+    with Raw(lambda c, stop: (c.recv(4096), c.sendall(b'HTTP/1.1 200 OK\r\n'), [c.sendall(b'X: y\r\n' * 100) or time.sleep(0.001) for _ in iter(stop.is_set, True)])) as proxy:
+        r = provider('registry.invalid/t/image', env={'https_proxy': f'http://{proxy.host}'})
+        bad(r)
+        assert r.seconds < 90, r.seconds
+
+
 def test_silent_backlog():
     """Nobody accepts."""
     s = socket.socket()

@@ -187,6 +187,20 @@ def bearer(check, name='token', expires=None, uses=10 ** 9, challenge=None):
     return auth
 
 
+def pump(a, b):
+    """Carries bytes from one connection to another until it ends."""
+    try:
+        while data := a.recv(65536):
+            b.sendall(data)
+    except OSError:
+        pass
+    for s in (a, b):
+        try:
+            s.shutdown(socket.SHUT_RDWR)
+        except OSError:
+            pass
+
+
 class Raw:
     """A server below HTTP: serve(connection, stopping) has each connection to itself, which ends with it."""
     def __init__(self, serve):
