@@ -244,6 +244,14 @@ def good_clients(d):
     same("but gets the name", ["docker.io/library/again:latest", "docker.io/library/first:1"], d.images()[digest])
     d.clear()
 
+    kernel = Layout(work + "/kernel")
+    kernel.tag(kernel.image([dir("kernel") + file("kernel/image", "a kernel") + file("kernel/metadata", "KERNEL_ARCH=x86_64\n")]))
+    subprocess.run(["tar", "-C", kernel.path, "-czf", work + "/kernel.tar.gz", "."], check=True)
+    r = d.cli("image", "import", "--format", "directory", "--name", "kernel:1", work + "/kernel.tar.gz")
+    same("a kernel image, compressed", (0, kernel.entries[0]["digest"]), (r.returncode, r.stdout.decode().strip()))
+    with open("%s/data/cache/images/%s.directory/kernel/image" % (d.dir, r.stdout.decode().strip().replace(":", "-"))) as f:
+        same("its kernel", "a kernel", f.read())
+    d.clear()
     for size in (len(OCI), 4 * MB - 100, 65536, 4097):
         replies, status = take(d.stub.ImportImage(pieces(OCI, size, image="r.io/x:1", overwrite_cache=True, want_metadata=True)))
         same("gRPC in pieces of %d" % size, ("OK", digest), (status[0], replies[-1].spec.digest if replies else status[1]))
