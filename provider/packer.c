@@ -17,6 +17,7 @@
 #include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/vfs.h>
 #include <time.h>
@@ -35,12 +36,19 @@
 #define FULL (128u << 10)        /* less than this is left on a disk that is full */
 /* The first release that reads a tar, keeps what ours holds, and makes the same bytes of it each time. */
 #define NEEDED "1.8.4"
+/* A release that is known to notice when it cannot write file data. 1.8.6 does not. */
+#define CAREFUL "1.9.4"
+/* Where it keeps file data, each file from a block on, until it knows where that belongs; its output is twice as long from the start. */
+#define KEPT_AT (1ull << 40)
+#define RESERVE_STEP (1ull << 20)
+#define LAYOUT_MS 10000          /* to have begun its output */
 #define EROFS_MAGIC 0xe0f5e1e2u
 #define EROFS_MAGIC_AT 1024
 
 struct packer {
 	char program[PATH_CAP];
-	bool lz4;
+	bool lz4, careful, blind;
+	uint64_t kept, reserved, align; /* of file data; align: 0 at first */
 	uint64_t memory;
 	int output, in, said, stop, pidfd;
 	pid_t pid;
@@ -95,12 +103,12 @@ static int run(struct packer *p, const char *const *more, int in, int out, int o
 	return spawn(&s, &p->pidfd, &p->pid, err);
 }
 
-static bool new_enough(const char *version)
+static bool at_least(const char *version, const char *wanted)
 {
 	unsigned have[3] = { 0 }, need[3] = { 0 };
 
 	sscanf(version, "%u.%u.%u", &have[0], &have[1], &have[2]);
-	sscanf(NEEDED, "%u.%u.%u", &need[0], &need[1], &need[2]);
+	sscanf(wanted, "%u.%u.%u", &need[0], &need[1], &need[2]);
 	for (int i = 0; i < 3; i++)
 		if (have[i] != need[i])
 			return have[i] > need[i];
@@ -134,9 +142,10 @@ static int probe(struct packer *p, struct edera_error *err)
 		at = strpbrk(at, "0123456789");
 	if (!at || sscanf(at, "%31[0-9.]", word) != 1)
 		return err_set(err, -ENOTSUP, "'%s' is not mkfs.erofs: asked for its version, it says '%.100s'", p->program, strtok(said, "\n") ?: "");
-	if (!new_enough(word))
+	if (!at_least(word, NEEDED))
 		return err_set(err, -ENOTSUP, "'%s' is version %s, which cannot make an erofs image of a tar; erofs-utils " NEEDED " or newer is needed (Debian 13 has it)",
 			       p->program, word);
+	p->careful = at_least(word, CAREFUL);
 	compressors = strstr(said, "compressors:");
 	p->lz4 = compressors && strstr(compressors, "lz4");
 	return 0;
@@ -265,6 +274,48 @@ static int wait_for(struct packer *p, int fd, short what, struct edera_error *er
 			return err_set(err, -ETIMEDOUT, "mkfs.erofs does nothing any more: it was given up after %d seconds", IDLE_MS / 1000);
 	}
 	return f[1].revents ? err_set(err, -ECANCELED, "mkfs.erofs was not waited for any longer") : 0;
+}
+
+/* Nothing is reserved. */
+static int do_without(struct packer *p, const char *why, struct edera_error *err)
+{
+	p->blind = true;
+	return p->careful ? 0 : err_set(err, -EOPNOTSUPP, "cannot write an erofs image: %s, and a full disk would go unnoticed; erofs-utils " CAREFUL " or newer can do without", why);
+}
+
+static int find_layout(struct packer *p, struct edera_error *err)
+{
+	struct pollfd f = { .fd = p->pidfd, .events = POLLIN };
+	struct stat st;
+
+	for (int waited = 0; waited < LAYOUT_MS; waited += 10) {
+		if (fstat(p->output, &st) < 0)
+			return err_errno(err, -errno, "cannot look at the image");
+		p->align = st.st_blksize > sysconf(_SC_PAGESIZE) ? (uint64_t)st.st_blksize : (uint64_t)sysconf(_SC_PAGESIZE);
+		if (st.st_size == 2 * (off_t)KEPT_AT)
+			return 0;
+		if (poll(&f, 1, 10) == 1 || complains(p))
+			return ended(p, false, err);
+	}
+	return do_without(p, "mkfs.erofs does not keep file data where it is expected", err);
+}
+
+/* A full disk would go unnoticed by some releases, and be told badly by others: the space is taken before it is written to. */
+int packer_reserve(struct packer *p, uint64_t size, struct edera_error *err)
+{
+	uint64_t more;
+	int r = p->align ? 0 : find_layout(p, err);
+
+	if (r || p->blind || size == 0)
+		return r;
+	p->kept = (p->kept + p->align - 1) / p->align * p->align + size;
+	if (p->kept <= p->reserved)
+		return 0;
+	more = (p->kept - p->reserved + RESERVE_STEP - 1) / RESERVE_STEP * RESERVE_STEP;
+	if (fallocate(p->output, FALLOC_FL_KEEP_SIZE, (off_t)(KEPT_AT + p->reserved), (off_t)more) < 0)
+		return errno == EOPNOTSUPP ? do_without(p, "the file system cannot reserve space", err) : err_errno(err, -errno, "cannot take space for an erofs image");
+	p->reserved += more;
+	return 0;
 }
 
 int packer_write(struct packer *p, const void *data, size_t n, struct edera_error *err)

@@ -5,6 +5,7 @@
 #define PROVIDER_PACKER_H
 
 #include <stddef.h>
+#include <stdint.h>
 #include "base/error.h"
 
 struct options;
@@ -12,6 +13,8 @@ struct packer;
 
 /* Finds the program and asks for its version; then it waits for a tar. */
 int packer_start(const struct options *, struct packer **ret, struct edera_error *);
+/* Before the content of a file of this size is written, padding not included. */
+int packer_reserve(struct packer *, uint64_t size, struct edera_error *);
 int packer_write(struct packer *, const void *data, size_t n, struct edera_error *);
 /* The tar is complete: waits until the image is. */
 int packer_finish(struct packer *, struct edera_error *);

@@ -7,6 +7,7 @@
 #include "base/buf.h"
 #include "base/cleanup.h"
 
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,6 +18,7 @@
 
 struct content {
 	uint64_t offset, size;
+	uint32_t left;         /* inodes with it that are not written yet; more than one where a layer is in the image twice */
 };
 
 struct sink_tar {
@@ -190,8 +192,31 @@ static void describe(struct sink_tar *s, const struct entry *e, char type, const
 		s->buffer.failed = true;
 }
 
-static int copy_content(struct sink_tar *s, const struct content *c)
+static void count_uses(struct sink_tar *s)
 {
+	for (uint32_t i = 0; i < s->t->nodes.count; i++) {
+		const struct node *n = tree_node(s->t, i);
+		const struct entry *e = tree_inode(s->t, n);
+
+		if (!e || e->type != ENTRY_FILE || e->data >= s->contents.count || s->first[n->ino - INO_ENTRY])
+			continue;
+		s->first[n->ino - INO_ENTRY] = 1;
+		((struct content *)table_at(&s->contents, e->data))->left++;
+	}
+	memset(s->first, 0, (s->t->entries.count + 1) * sizeof *s->first);
+}
+
+/* What is copied need not take space any longer. */
+static void give_back(struct sink_tar *s, struct content *c)
+{
+	if (--c->left == 0 && c->size >= COPY)
+		fallocate(s->store, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)c->offset, (off_t)c->size);
+}
+
+static int copy_content(struct sink_tar *s, struct content *c)
+{
+	if (s->packer && packer_reserve(s->packer, c->size, s->err))
+		return s->err->code;
 	for (uint64_t done = 0; done < c->size;) {
 		size_t n = c->size - done < COPY ? (size_t)(c->size - done) : COPY;
 		ssize_t got;
@@ -207,6 +232,7 @@ static int copy_content(struct sink_tar *s, const struct content *c)
 			return s->err->code;
 	}
 	pad(s, c->size);
+	give_back(s, c);
 	return 0;
 }
 
@@ -249,7 +275,7 @@ static int write_leaf(struct sink_tar *s, uint32_t node)
 	uint32_t index = tree_node(s->t, node)->ino - INO_ENTRY;
 	struct entry *e = tree_entry(s->t, index);
 	_free_ char *name = path_of(s->t, node, false), *link = s->first[index] ? path_of(s->t, s->first[index] - 1, false) : NULL;
-	const struct content *c = e->type == ENTRY_FILE && e->data < s->contents.count ? table_at(&s->contents, e->data) : NULL;
+	struct content *c = e->type == ENTRY_FILE && e->data < s->contents.count ? table_at(&s->contents, e->data) : NULL;
 
 	if (!name || (s->first[index] && !link))
 		return err_errno(s->err, -ENOMEM, "cannot write the tar file");
@@ -295,6 +321,7 @@ static int tar_finish(struct sink *sink, struct tree *t, struct edera_error *err
 	s->first = calloc(t->entries.count + 1, sizeof *s->first);
 	if (!s->first || ftruncate(s->store, (off_t)s->end) < 0)
 		return err_errno(err, s->first ? -errno : -ENOMEM, "cannot write the tar file");
+	count_uses(s);
 	r = write_dir(s, TREE_ROOT);
 	buf_append(&s->buffer, zeros, sizeof zeros);
 	if (!r)

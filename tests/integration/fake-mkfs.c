@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/types.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -58,7 +59,7 @@ int main(int argc, char **argv)
 				pause();
 			return 0;
 		}
-	if (!what)
+	if (!what || ftruncate(3, 2ll << 40) < 0) /* as the real one does first */
 		return 1;
 	if (!strcmp(what, "-fail")) {
 		fprintf(stderr, "<E> fake: main() Line[7] the moon is full\n<E> fake: main() Line[8] more\n");

@@ -13,7 +13,7 @@ from ocitar import *
 BUILD = os.environ.get('BUILD_DIR', '.')
 PROVIDER = os.environ.get('PROVIDER') or BUILD + '/protect-oci-provider'
 SAY = 'protect-oci-provider: '
-# What is squashfs' own limit, and 20 GiB of zeros that mkfs.erofs would write to the disk and read again.
+# What is squashfs' own limit, and what is refused, as holes are written out.
 LEFT_OUT = {'many-ids', 'sparse-huge'}
 TWICE = {'hl-cross-many', 'many-layers', 'same-layer-linked', 'xattr-cap'}  # packed a second time, to compare bytes
 
@@ -137,6 +137,10 @@ def hostile(folder):
         wrong += sentence(what, folder, code, said, words)
     code, said = pull(folder, folder + '/out/image', '--mkfs-erofs', '/nonexistent/mkfs.erofs')
     wrong += sentence('missing', folder, code, said, "cannot use '/nonexistent/mkfs.erofs'")
+    shutil.rmtree(folder + '/oci')
+    make(folder, CASES['sparse-huge'].layers)
+    code, said = pull(folder, folder + '/out/image', '--mkfs-erofs', f'{folder}/mkfs.erofs-hang')
+    wrong += sentence('a hole of 423 GB', folder, code, said, '(--max-size)')
     for sign in (signal.SIGINT, signal.SIGTERM, signal.SIGKILL):
         p = subprocess.Popen(command(folder, folder + '/out/image', '--mkfs-erofs', f'{folder}/mkfs.erofs-hang'), stderr=subprocess.PIPE)
         time.sleep(1)
@@ -150,16 +154,16 @@ def hostile(folder):
     return wrong
 
 
-def full_disk(mkfs, folder):
-    """A real disk that is full, at sizes that stop the real program at different places."""
+def full_disk(mkfs, folder, what, layer, sizes):
+    """A real disk that is full, at sizes that stop the real program at different places. It must never go unnoticed."""
     wrong = 0
-    make(folder, [file('big', os.urandom(6 << 20))])
+    make(folder, [layer])
     os.mkdir(folder + '/out')
-    for mib in (3, 9, 14):
+    for mib in sizes:
         subprocess.run(['mount', '-t', 'tmpfs', '-o', f'size={mib}m', 'none', folder + '/out'], check=True)
         try:
             code, said = pull(folder, folder + '/out/image', *mkfs, timeout=60)
-            wrong += sentence(f'a disk of {mib} MiB', folder, code, said, 'No space left on device')
+            wrong += sentence(f'{what}, a disk of {mib} MiB', folder, code, said, 'No space left on device')
         finally:
             subprocess.run(['umount', folder + '/out'], check=True)
     return wrong
@@ -180,7 +184,9 @@ def main():
         return 1 if wrong else 77
     mkfs = ['--mkfs-erofs', rig.stdout.decode().strip()]
     with tempfile.TemporaryDirectory(prefix='image-erofs.') as folder:
-        wrong += full_disk(mkfs, folder)
+        wrong += full_disk(mkfs, folder, 'large files', file('a', os.urandom(3 << 20)) + file('b', os.urandom(3 << 20)), (3, 8, 10))
+    with tempfile.TemporaryDirectory(prefix='image-erofs.') as folder:
+        wrong += full_disk(mkfs, folder, 'small files', b''.join(file(f'f{i}', os.urandom(4096)) for i in range(1500)), (4, 8, 11, 15))
     return wrong + cases(mkfs, sys.argv[1:] or [n for n in CASES if n not in LEFT_OUT]) > 0
 
 
