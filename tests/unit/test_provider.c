@@ -4,10 +4,13 @@
 #include "digest.h"
 #include "origin.h"
 #include "platform.h"
+#include "url.h"
 #include "base/error.h"
+#include "base/text.h"
 
 #include <CUnit/Basic.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define SHA "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
@@ -21,6 +24,42 @@ static const char *canonical(const char *text)
 		return "";
 	origin_text(&o, out);
 	return out;
+}
+
+/* RFC 3986, 5.4, and what a redirect may not be. */
+static void test_addresses(void)
+{
+	static const struct {
+		const char *reference, *to;
+	} joins[] = {
+		{ "/x", "https://h:5000/x" }, { "x?y=1", "https://h:5000/a/x?y=1" }, { "../x", "https://h:5000/x" }, { "?n=2", "https://h:5000/a/b?n=2" },
+		{ "//other/x", "https://other/x" }, { "http://other/", "http://other/" }, { "https://h:5000/x#f", "https://h:5000/x" }, { "file:///etc/passwd", NULL },
+		{ "ftp://h/x", NULL }, { "https://u:p@h/x", NULL }, { "https://u@h/x", NULL }, { "https://", NULL }, { "http://[::1", NULL }, { "javascript:x", NULL },
+	};
+	static const struct {
+		const char *a, *b;
+		bool same;
+	} origins[] = {
+		{ "https://h/x", "https://h/y", true }, { "https://h", "https://H:443/", true }, { "http://h", "http://h:80", true }, { "http://h", "https://h", false },
+		{ "https://h", "https://h:444", false }, { "https://h", "https://h.example", false }, { "https://h", "nonsense://", false },
+	};
+
+	for (size_t i = 0; i < sizeof joins / sizeof *joins; i++) {
+		char *to = url_join("https://h:5000/a/b?c=d", joins[i].reference);
+
+		CU_ASSERT_STRING_EQUAL(to ? to : "none", joins[i].to ? joins[i].to : "none");
+		free(to);
+	}
+	for (size_t i = 0; i < sizeof origins / sizeof *origins; i++)
+		CU_ASSERT_EQUAL(url_same_origin(origins[i].a, origins[i].b), origins[i].same);
+}
+
+static void test_flatten(void)
+{
+	char text[] = "a\n\x1b[31m\xc2\x9b\xe2\x80\xa8\xe2\x80\xae\x9b\xc3\xa9\x7f.";
+
+	text_flatten(text);
+	CU_ASSERT_STRING_EQUAL(text, "a  [31m         \xc3\xa9 .");
 }
 
 /* From distribution/reference's reference_test.go and normalize_test.go. */
@@ -232,7 +271,7 @@ static void test_json(void)
 int main(void)
 {
 	static const CU_TestInfo tests[] = {
-		{ "references", test_references }, { "places", test_places }, { "platforms", test_platforms }, { "challenges", test_challenges },
+		{ "addresses", test_addresses }, { "flatten", test_flatten }, { "references", test_references }, { "places", test_places }, { "platforms", test_platforms }, { "challenges", test_challenges },
 		{ "auth", test_auth }, { "digests", test_digests }, { "json", test_json }, CU_TEST_INFO_NULL,
 	};
 	static CU_SuiteInfo suites[] = { { "provider", NULL, NULL, NULL, NULL, (CU_TestInfo *)tests }, CU_SUITE_INFO_NULL };
