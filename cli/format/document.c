@@ -47,7 +47,7 @@ static void flatten(struct buf *b, const char *path, struct json_object *o)
 	const char *dot = *path ? "." : "";
 
 	switch (json_object_get_type(o)) {
-	case json_type_object:
+	case json_type_object: {
 		json_object_object_foreach(o, key, child) {
 			buf_clear(&below);
 			buf_printf(&below, "%s%s", path, dot);
@@ -55,6 +55,7 @@ static void flatten(struct buf *b, const char *path, struct json_object *o)
 			flatten(b, (const char *)below.data, child);
 		}
 		return;
+	}
 	case json_type_array:
 		for (size_t i = 0; i < json_object_array_length(o); i++) {
 			buf_clear(&below);
