@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#define LARGE_COMPARED 4096       /* files of a block and more that are compared with those before, which takes longer with each */
 #define WRITE_OUT_SIZE (4u << 20) /* sent to the disk at a time */
 
 static struct output_file *output_of(const void *file) { return (struct output_file *)file; }
@@ -104,12 +105,39 @@ static int squashfs_begin(struct sink *sink, uint64_t size, uint32_t *ret, struc
 		return err_set(err, -EFBIG, "a file of the image is larger than the %llu TiB that Linux reads from squashfs", SQUASHFS_FILE_MAX >> 40);
 	if (table_add(&s->inodes, 1, &i))
 		return err_set(err, -E2BIG, "the image has more than the %u files allowed (--max-entries)", s->inodes.max);
-	r = sqfs_block_processor_begin_file(s->blocks, table_at(&s->inodes, i), NULL, 0);
+	if (table_add(&s->firsts, 1, ret))
+		return err_set(err, -E2BIG, "the image has more than the %u files allowed (--max-entries)", s->firsts.max);
+	s->small = size > 0 && size < SQUASHFS_BLOCK_SIZE;
+	if (s->small) {
+		squashfs_same_begin(s->same);
+		return 0;
+	}
+	r = sqfs_block_processor_begin_file(s->blocks, table_at(&s->inodes, i), NULL, SQFS_BLK_DONT_FRAGMENT | (s->large++ < LARGE_COMPARED ? 0 : SQFS_BLK_DONT_DEDUPLICATE));
 	if (r)
 		return squashfs_error(s, r, "beginning a file", err);
 	squashfs_holes_begin(s);
-	*ret = i;
 	return 0;
+}
+
+static int pack_small(struct sink_squashfs *s, struct edera_error *err)
+{
+	uint32_t file = s->inodes.count - 1, first;
+	size_t n;
+	const uint8_t *content = squashfs_same_content(s->same, &n);
+	int r = squashfs_same_find(s->same, file, &first, err);
+
+	if (r)
+		return r;
+	if (first != file) {
+		*(uint32_t *)table_at(&s->firsts, file) = first + 1;
+		return 0;
+	}
+	r = sqfs_block_processor_begin_file(s->blocks, table_at(&s->inodes, file), NULL, SQFS_BLK_DONT_DEDUPLICATE);
+	if (!r)
+		r = sqfs_block_processor_append(s->blocks, content, n);
+	if (!r)
+		r = sqfs_block_processor_end_file(s->blocks);
+	return r ? squashfs_error(s, r, "packing a file", err) : 0;
 }
 
 static int squashfs_data(struct sink *sink, const void *data, uint64_t n, struct edera_error *err)
@@ -117,6 +145,8 @@ static int squashfs_data(struct sink *sink, const void *data, uint64_t n, struct
 	struct sink_squashfs *s = (struct sink_squashfs *)sink;
 	int r = 0;
 
+	if (s->small)
+		return squashfs_same_data(s->same, data, n, err);
 	if (!data) {
 		s->zeros += n;
 		return 0;
@@ -131,8 +161,11 @@ static int squashfs_data(struct sink *sink, const void *data, uint64_t n, struct
 static int squashfs_end(struct sink *sink, struct edera_error *err)
 {
 	struct sink_squashfs *s = (struct sink_squashfs *)sink;
-	int r = s->zeros ? squashfs_holes_settle(s, err) : 0;
+	int r;
 
+	if (s->small)
+		return pack_small(s, err);
+	r = s->zeros ? squashfs_holes_settle(s, err) : 0;
 	if (r)
 		return r;
 	r = sqfs_block_processor_end_file(s->blocks);
@@ -157,11 +190,12 @@ static void squashfs_free(struct sink *sink)
 	sqfs_destroy(s->fragments);
 	sqfs_destroy(s->writer);
 	sqfs_destroy(s->compressor);
-	sqfs_destroy(s->decompressor);
 	for (uint32_t i = 0; i < s->inodes.count; i++)
 		sqfs_free(*(void **)table_at(&s->inodes, i));
 	table_free(&s->inodes);
 	table_free(&s->holes);
+	table_free(&s->firsts);
+	squashfs_same_free(s->same);
 	free(s);
 }
 
@@ -169,17 +203,13 @@ static const struct sink_ops squashfs_ops = {
 	.begin = squashfs_begin, .data = squashfs_data, .end = squashfs_end, .finish = squashfs_finish, .free = squashfs_free,
 };
 
-static int make_compressors(struct sink_squashfs *s, unsigned level)
+static int make_compressor(struct sink_squashfs *s, unsigned level)
 {
 	sqfs_compressor_config_t c;
 	int r = sqfs_compressor_config_init(&c, SQFS_COMP_ZSTD, SQUASHFS_BLOCK_SIZE, 0);
 
 	c.level = level;
-	if (!r)
-		r = sqfs_compressor_create(&c, &s->compressor);
-	if (!r)
-		r = sqfs_compressor_config_init(&c, SQFS_COMP_ZSTD, SQUASHFS_BLOCK_SIZE, SQFS_COMP_FLAG_UNCOMPRESS);
-	return r ? r : sqfs_compressor_create(&c, &s->decompressor);
+	return r ? r : sqfs_compressor_create(&c, &s->compressor);
 }
 
 int sink_squashfs_new(const struct sink_options *o, struct sink **ret, struct edera_error *err)
@@ -196,10 +226,14 @@ int sink_squashfs_new(const struct sink_options *o, struct sink **ret, struct ed
 	};
 	r = table_init(&s->inodes, sizeof(sqfs_inode_generic_t *), o->max_files, err);
 	if (!r)
+		r = table_init(&s->firsts, sizeof(uint32_t), o->max_files, err);
+	if (!r)
 		r = squashfs_holes_init(s, err);
+	if (!r)
+		r = squashfs_same_new(&s->same, err);
 	if (r)
 		goto fail;
-	r = make_compressors(s, o->level);
+	r = make_compressor(s, o->level);
 	if (!r)
 		r = sqfs_super_init(&s->super, SQUASHFS_BLOCK_SIZE, 0, SQFS_COMP_ZSTD);
 	if (!r)
@@ -214,10 +248,8 @@ int sink_squashfs_new(const struct sink_options *o, struct sink **ret, struct ed
 		r = s->writer && s->fragments ? 0 : SQFS_ERROR_ALLOC;
 	}
 	d.cmp = s->compressor;
-	d.uncmp = s->decompressor;
 	d.wr = s->writer;
 	d.tbl = s->fragments;
-	d.file = &s->file.base;
 	if (!r)
 		r = sqfs_block_processor_create_ex(&d, &s->blocks);
 	if (!r) {

@@ -179,39 +179,41 @@ static sqfs_inode_generic_t *other_inode(struct metadata *m, const struct entry 
 	return ino;
 }
 
+/* A copy of what libsquashfs made of a file, or of an earlier one with the same content. */
+static sqfs_inode_generic_t *file_inode(struct metadata *m, uint32_t file)
+{
+	uint32_t first = *(uint32_t *)table_at(&m->s->firsts, file);
+	const sqfs_inode_generic_t *from = *(sqfs_inode_generic_t **)table_at(&m->s->inodes, first ? first - 1 : file);
+	sqfs_inode_generic_t *to = malloc(sizeof *to + from->payload_bytes_used);
+
+	if (!to)
+		return NULL;
+	memcpy(to, from, sizeof *to + from->payload_bytes_used);
+	to->payload_bytes_available = from->payload_bytes_used;
+	return to;
+}
+
 static int write_leaf(struct metadata *m, uint32_t index, uint64_t *ret_ref)
 {
 	struct entry *e = tree_entry(m->t, index);
-	sqfs_inode_generic_t *ino, **slot = NULL;
+	sqfs_inode_generic_t *ino;
 	int r = 0;
 
 	if (m->refs[index]) {
 		*ret_ref = m->refs[index] - 1;
 		return 0;
 	}
-	if (e->type == ENTRY_FILE) {
-		if (e->data >= m->s->inodes.count)
-			return err_set(m->err, -EIO, "a file of the image was never read");
-		slot = table_at(&m->s->inodes, e->data);
-		ino = *slot;
-		if (m->links[index] > 1) {
-			r = sqfs_inode_make_extended(ino);
-			if (r)
-				return fail(m, r, "writing an inode");
-			ino->data.file_ext.nlink = m->links[index];
-		}
-	} else {
-		ino = other_inode(m, e, m->links[index]);
-		if (!ino)
-			return err_errno(m->err, -ENOMEM, "cannot make an inode");
+	if (e->type == ENTRY_FILE && e->data >= m->s->inodes.count)
+		return err_set(m->err, -EIO, "a file of the image was never read");
+	ino = e->type == ENTRY_FILE ? file_inode(m, e->data) : other_inode(m, e, m->links[index]);
+	if (!ino)
+		return err_errno(m->err, -ENOMEM, "cannot make an inode");
+	if (e->type == ENTRY_FILE && m->links[index] > 1) {
+		r = sqfs_inode_make_extended(ino);
+		ino->data.file_ext.nlink = m->links[index];
 	}
-	r = write_inode(m, ino, e, e->inode, ret_ref);
-	if (slot) {
-		sqfs_free(ino);
-		*slot = NULL;
-	} else {
-		free(ino);
-	}
+	r = r ? fail(m, r, "writing an inode") : write_inode(m, ino, e, e->inode, ret_ref);
+	free(ino);
 	m->refs[index] = *ret_ref + 1;
 	return r;
 }
