@@ -329,14 +329,11 @@ static void explain(struct http_request *q, CURLcode code)
 		text = "the proxy's address cannot be understood";
 	if (code == CURLE_PEER_FAILED_VERIFICATION && (strstr(text, "self") || strstr(text, "issuer")))
 		hint = "; a certificate authority can be named with --ca";
-	else if (strstr(text, "alert") && strstr(text, "certificate")) {
-		q->error = -EPERM;
-		hint = "; a client certificate can be given with --cert and --key";
-	} else if (code == CURLE_SSL_CONNECT_ERROR && strstr(text, "wrong version number")) {
+	else if (code == CURLE_SSL_CONNECT_ERROR && strstr(text, "wrong version number")) {
 		q->error = -EPROTO;
 		hint = "; it seems to speak http, which must be allowed with --insecure-registry";
 	} else if (wants_certificate(q, code, text)) {
-		hint = "; it may want a client certificate (--cert, --key)";
+		hint = "; if it wants a client certificate, that is given with --cert and --key";
 	}
 	snprintf(q->message, sizeof q->message, "%.180s%s", text, hint);
 }
