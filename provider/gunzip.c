@@ -119,11 +119,11 @@ static int gunzip_step(struct gunzip *g, struct unpack *s)
 	g->state.next_out = s->out + s->out_used;
 	g->state.avail_out = (uint32_t)(s->out_size - s->out_used);
 	r = isal_inflate(&g->state);
+	if (r < 0 || r > ISAL_OUT_OVERFLOW) /* of damaged data it may claim to have read more than there is */
+		return r == ISAL_INCORRECT_CHECKSUM ? -EBADMSG : -EPROTO;
 	s->in += s->in_left - g->state.avail_in;
 	s->in_left = g->state.avail_in;
 	s->out_used = s->out_size - g->state.avail_out;
-	if (r < 0 || r > ISAL_OUT_OVERFLOW)
-		return r == ISAL_INCORRECT_CHECKSUM ? -EBADMSG : -EPROTO;
 	return g->state.block_state == ISAL_BLOCK_FINISH;
 }
 
