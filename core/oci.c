@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "oci.h"
+#include "oci_certs.h"
 #include "oci_content.h"
 #include "base/oci_auth.h"
 #include "base/cleanup.h"
@@ -14,7 +15,6 @@
 #include <poll.h>
 #include <signal.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <time.h>
 
 #define MAX_LINE (16u << 20)   /* a result carries manifest and config in base64 */
@@ -30,9 +30,10 @@ struct run {
 	size_t argc;
 	char *owned[MAX_ARGS]; /* texts made for argv */
 	size_t n_owned;
-	int fds[8];
+	int fds[12];
 	size_t n_fds;
 	int auth_fd, out, complaints; /* ours; the last two are read */
+	struct oci_certs certs;
 	char registry[256];           /* of the image; "" for one on this machine */
 	struct oci_content content;
 	int content_fd;               /* the provider's end */
@@ -116,6 +117,9 @@ static void build_args(struct run *r, const struct conf *c)
 	number_arg(r, "--max-entries", conf_int(c, "oci.max-image-entries"));
 	number_arg(r, "--timeout", conf_int(c, "oci.pull-timeout-seconds"));
 	fd_arg(r, "--auth-fd", r->auth_fd);
+	fd_arg(r, "--ca-fd", r->certs.ca_fd);
+	fd_arg(r, "--cert-fd", r->certs.cert_fd);
+	fd_arg(r, "--key-fd", r->certs.key_fd);
 	fd_arg(r, "--output-fd", r->asked->output_fd);
 	fd_arg(r, "--spool-fd", r->asked->spool_fd);
 	if (r->asked->flags & EDERA_OCI_ARCHIVE)
@@ -166,10 +170,7 @@ static int open_auth(struct run *r, const struct conf *c, const char *data_dir, 
 		e = oci_auth_collect(&q, &json, err);
 	if (e || !json.len)
 		return e;
-	r->auth_fd = memfd_create("auth.json", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-	if (r->auth_fd < 0 || write(r->auth_fd, json.data, json.len) != (ssize_t)json.len || lseek(r->auth_fd, 0, SEEK_SET) < 0 ||
-	    fcntl(r->auth_fd, F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_GROW | F_SEAL_SHRINK | F_SEAL_SEAL) < 0)
-		e = err_errno(err, -errno, "cannot hand credentials over");
+	e = oci_sealed_file("credentials", &json, &r->auth_fd, err);
 	explicit_bzero(json.data, json.len);
 	return e;
 }
@@ -354,11 +355,13 @@ static int execute(struct run *r, const struct edera_call *call, struct edera_er
 
 int oci_run(const struct conf *c, const char *data_dir, const struct edera_call *call, const struct edera_oci_run *asked, struct edera_error *err)
 {
-	struct run r = { .asked = asked, .fds = { -1, -1, -1 }, .n_fds = 3, .auth_fd = -1, .out = -1, .complaints = -1,
+	struct run r = { .asked = asked, .fds = { -1, -1, -1 }, .n_fds = 3, .auth_fd = -1, .out = -1, .complaints = -1, .certs = { -1, -1, -1 },
 			 .content = { .server = { .fd = -1 } }, .content_fd = -1 };
 	struct edera_call bound = { .size = sizeof bound, .cancel_fd = call ? call->cancel_fd : -1, .deadline_ns = call ? call->deadline_ns : 0 };
 	int e = open_auth(&r, c, data_dir, err);
 
+	if (!e && *r.registry)
+		e = oci_certs_open(conf_str(c, "oci.certs-dir"), r.registry, &r.certs, err);
 	if (!bound.deadline_ns)
 		bound.deadline_ns = now_ns() + conf_int(c, "oci.pull-timeout-seconds") * INT64_C(1000000000);
 	if (!e && *r.registry && asked->output_fd >= 0)
@@ -368,6 +371,7 @@ int oci_run(const struct conf *c, const char *data_dir, const struct edera_call 
 		e = r.argc < MAX_ARGS ? execute(&r, &bound, err) : err_set(err, -E2BIG, "protect-oci-provider would get too many arguments");
 	}
 	close_fd(&r.auth_fd);
+	oci_certs_close(&r.certs);
 	close_fd(&r.out);
 	close_fd(&r.complaints);
 	close_fd(&r.content_fd);

@@ -180,7 +180,10 @@ static struct curl_slist *add_header(struct curl_slist *list, const char *name, 
 	return line.failed ? list : curl_slist_append(list, (char *)line.data);
 }
 
-static void set_tls(CURL *e, const struct http_options *o, bool unverified)
+/* Who the client is concerns the registry, and nobody it leads to. */
+static bool shows_certificate(const struct http_request *q) { return q->certified && !q->away && q->http->options.cert.len; }
+
+static void set_tls(CURL *e, const struct http_options *o, bool unverified, bool certified)
 {
 	if (unverified) {
 		curl_easy_setopt(e, CURLOPT_SSL_VERIFYPEER, 0L);
@@ -191,12 +194,14 @@ static void set_tls(CURL *e, const struct http_options *o, bool unverified)
 
 		curl_easy_setopt(e, CURLOPT_CAINFO_BLOB, &b);
 	}
-	if (o->cert.len) {
+	if (certified) {
 		struct curl_blob c = { o->cert.data, o->cert.len, CURL_BLOB_NOCOPY };
 		struct curl_blob k = { o->key.len ? o->key.data : o->cert.data, o->key.len ? o->key.len : o->cert.len, CURL_BLOB_NOCOPY };
 
 		curl_easy_setopt(e, CURLOPT_SSLCERT_BLOB, &c);
 		curl_easy_setopt(e, CURLOPT_SSLKEY_BLOB, &k);
+		/* Else a key that is encrypted makes OpenSSL ask on a terminal, of which there is none. */
+		curl_easy_setopt(e, CURLOPT_KEYPASSWD, "");
 	}
 }
 
@@ -249,7 +254,7 @@ static int begin(struct http *h, struct http_request *q, struct edera_error *err
 	curl_easy_setopt(e, CURLOPT_HEADERDATA, q);
 	if (h->options.proxy)
 		curl_easy_setopt(e, CURLOPT_PROXY, h->options.proxy);
-	set_tls(e, &h->options, q->unverified && !q->away);
+	set_tls(e, &h->options, q->unverified && !q->away, shows_certificate(q));
 	set_times(e, q);
 	set_headers(e, q);
 	if (q->range) {
@@ -312,7 +317,7 @@ static bool wants_certificate(struct http_request *q, CURLcode code, const char 
 		q->error = -EPERM;
 		return true;
 	}
-	return q->tls && !q->status && (code == CURLE_SEND_ERROR || code == CURLE_RECV_ERROR) && !q->http->options.cert.len;
+	return q->tls && !q->status && (code == CURLE_SEND_ERROR || code == CURLE_RECV_ERROR) && !shows_certificate(q);
 }
 
 /* What libcurl says, where a hint helps. */
@@ -333,7 +338,7 @@ static void explain(struct http_request *q, CURLcode code)
 		q->error = -EPROTO;
 		hint = "; it seems to speak http, which must be allowed with --insecure-registry";
 	} else if (wants_certificate(q, code, text)) {
-		hint = "; if it wants a client certificate, that is given with --cert and --key";
+		hint = "; if it wants a client certificate, that is given with --cert and --key, or in [oci] certs-dir";
 	}
 	snprintf(q->message, sizeof q->message, "%.180s%s", text, hint);
 }
@@ -450,5 +455,6 @@ void http_request_reset(struct http_request *q)
 	buf_free(&q->location);
 	free(q->at);
 	*q = (struct http_request){ .url = q->url, .accept = q->accept, .authorization = q->authorization, .post = q->post, .range = q->range,
-				    .max_body = q->max_body, .plain = q->plain, .unverified = q->unverified, .brief = q->brief, .data = q->data, .user = q->user };
+				    .max_body = q->max_body, .plain = q->plain, .unverified = q->unverified, .certified = q->certified, .brief = q->brief,
+				    .data = q->data, .user = q->user };
 }

@@ -41,6 +41,7 @@ struct http_request {
 	size_t max_body;               /* for bodies kept here */
 	bool plain;                    /* http:// is allowed, also after redirects */
 	bool unverified;               /* any certificate will do, at this origin */
+	bool certified;                /* the client's certificate is shown, at this origin */
 	bool brief;                    /* to find out whether anybody is there: a short time to connect */
 	/* Streamed bodies of 200 and 206 go here: 0 taken, -EAGAIN wait (then http_resume), else the request fails. */
 	int (*data)(void *user, const uint8_t *data, size_t n);
@@ -48,7 +49,7 @@ struct http_request {
 	/* Answer. */
 	bool done;
 	int error;                     /* negative errno when there was no complete answer */
-	char message[256];             /* then: why */
+	char message[320];             /* then: why */
 	long status;
 	struct buf body;
 	bool tls;                      /* a server that speaks TLS was there, whatever came of it */

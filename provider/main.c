@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 /* Used by the daemon with descriptors, it is the worker at once; by hand it is the front of one. */
-static bool is_worker(const struct options *o) { return o->worker || o->output_fd >= 0 || (o->verb != VERB_PULL && (o->auth_fd >= 0 || o->content_fd >= 0)); }
+static bool is_worker(const struct options *o) { return o->worker || o->output_fd >= 0 || (o->verb != VERB_PULL && (o->auth_fd >= 0 || o->content_fd >= 0 || o->ca_fd >= 0 || o->cert_fd >= 0)); }
 
 /* No file of ours may come to stand where output goes. Writing there fails as it would if it were closed. */
 static void occupy_standard_descriptors(void)

@@ -34,13 +34,13 @@ static const char usage[] =
 	"  --blobs DIR                  blobs that need not be fetched, as DIR/ALGORITHM/HEX (repeatable)\n"
 	"  --have DIGEST                an image that is there already: if it is this one, nothing is fetched (repeatable)\n"
 	"  --progress json|auto|none    JSON lines on standard output, bars on a terminal, or nothing\n"
-	"  --auth-fd N, --output-fd N, --spool-fd N, --archive-fd N, --content-fd N  descriptors in place of files and directories\n"
+	"  --auth-fd N, --output-fd N, --spool-fd N, --archive-fd N, --content-fd N, --ca-fd N, --cert-fd N, --key-fd N  descriptors in place of files and directories\n"
 	"  --help, --version\n";
 
 enum {
 	OPT_OUTPUT = 256, OPT_OUTPUT_FD, OPT_SPOOL_FD, OPT_AUTH_FILE, OPT_AUTH_FD, OPT_FORMAT, OPT_PLATFORM, OPT_INSECURE, OPT_CA, OPT_CERT, OPT_KEY,
 	OPT_MIRROR, OPT_PROXY, OPT_LEVEL, OPT_PARALLEL, OPT_ENTRIES, OPT_SIZE, OPT_FILE, OPT_TIMEOUT, OPT_PROGRESS, OPT_HELP, OPT_VERSION, OPT_WORKER, OPT_HAVE,
-	OPT_BLOBS, OPT_CONTENT_FD, OPT_ARCHIVE_FD, OPT_MKFS_EROFS,
+	OPT_BLOBS, OPT_CONTENT_FD, OPT_ARCHIVE_FD, OPT_MKFS_EROFS, OPT_CA_FD, OPT_CERT_FD, OPT_KEY_FD,
 };
 
 static const struct option table[] = {
@@ -55,7 +55,8 @@ static const struct option table[] = {
 	{ "max-file", required_argument, NULL, OPT_FILE }, { "timeout", required_argument, NULL, OPT_TIMEOUT },
 	{ "progress", required_argument, NULL, OPT_PROGRESS }, { "help", no_argument, NULL, OPT_HELP }, { "version", no_argument, NULL, OPT_VERSION },
 	{ "blobs", required_argument, NULL, OPT_BLOBS }, { "content-fd", required_argument, NULL, OPT_CONTENT_FD },
-	{ "archive-fd", required_argument, NULL, OPT_ARCHIVE_FD },
+	{ "archive-fd", required_argument, NULL, OPT_ARCHIVE_FD }, { "ca-fd", required_argument, NULL, OPT_CA_FD },
+	{ "cert-fd", required_argument, NULL, OPT_CERT_FD }, { "key-fd", required_argument, NULL, OPT_KEY_FD },
 	{ "have", required_argument, NULL, OPT_HAVE }, { "worker", no_argument, NULL, OPT_WORKER }, { "mkfs-erofs", required_argument, NULL, OPT_MKFS_EROFS },
 	{ NULL, 0, NULL, 0 },
 };
@@ -132,6 +133,9 @@ static int take(struct options *o, int opt, const char *v, struct edera_error *e
 	case OPT_CA: o->ca = v; break;
 	case OPT_CERT: o->cert = v; break;
 	case OPT_KEY: o->key = v; break;
+	case OPT_CA_FD: r = descriptor("ca-fd", v, &o->ca_fd, err); break;
+	case OPT_CERT_FD: r = descriptor("cert-fd", v, &o->cert_fd, err); break;
+	case OPT_KEY_FD: r = descriptor("key-fd", v, &o->key_fd, err); break;
 	case OPT_MIRROR: o->mirror = v; break;
 	case OPT_PROXY: o->proxy = v; break;
 	case OPT_LEVEL: r = number("compression-level", v, 1, 22, &n, err); o->level = (unsigned)n; break;
@@ -169,7 +173,8 @@ static int operands(struct options *o, char **args, int n, struct edera_error *e
 
 int options_parse(int argc, char **argv, struct options *ret, struct edera_error *err)
 {
-	struct options o = { .auth_fd = -1, .output_fd = -1, .spool_fd = -1, .content_fd = -1, .store_fd = -1, .archive_fd = -1, .unpack_fd = -1, .level = 1,
+	struct options o = { .auth_fd = -1, .ca_fd = -1, .cert_fd = -1, .key_fd = -1, .output_fd = -1, .spool_fd = -1, .content_fd = -1,
+			     .store_fd = -1, .archive_fd = -1, .unpack_fd = -1, .level = 1,
 			     .max_entries = 2000000, .max_size = 64ull << 30,
 			     .max_file = 1ull << 30, .downloads = 4 };
 	int opt, r;

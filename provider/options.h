@@ -27,6 +27,7 @@ struct options {
 	const char *have[OPTIONS_LIST_MAX + 1];     /* digests of images that need not be fetched; ends with NULL */
 	const char *blobs[OPTIONS_LIST_MAX + 1];    /* directories with blobs that need not be fetched; ends with NULL */
 	const char *ca, *cert, *key;
+	int ca_fd, cert_fd, key_fd;    /* the same, opened by the daemon */
 	const char *mirror;            /* of Docker Hub */
 	const char *proxy;
 	enum output_format format;

@@ -87,6 +87,7 @@ int registry_address(struct endpoint *e, const char *path, struct http_request *
 	q->authorization = e->authorization;
 	q->plain = e->plain;
 	q->unverified = e->unverified && !e->plain;
+	q->certified = !e->mirror;
 	q->brief = e->scheme == SCHEME_TRYING_TLS;
 	return n < URL_MAX ? 0 : err_set(err, -ENAMETOOLONG, "the address of '%.100s' is too long", path);
 }
@@ -363,24 +364,32 @@ static int read_auth(const struct options *o, json_object **ret, struct edera_er
 #define SYSTEM_CA "/etc/ssl/certs/ca-certificates.crt"
 #define PEM_MAX (4u << 20)
 
+static int read_pem(const char *file, int fd, const char *what, struct buf *ret, struct edera_error *err)
+{
+	return fd >= 0 ? io_read_all(fd, PEM_MAX, ret, what, err) : file ? path_read_file(file, PEM_MAX, ret, err) : 0;
+}
+
 static int read_tls(const struct options *o, struct http_options *h, struct edera_error *err)
 {
-	_buf_ struct buf extra = BUF_INIT;
-	int rc = 0;
+	_buf_ struct buf named = BUF_INIT, given = BUF_INIT;
+	int rc = read_pem(o->ca, -1, NULL, &named, err);
 
-	if (o->ca) {
-		rc = path_read_file(o->ca, PEM_MAX, &extra, err);
-		if (!rc && path_read_file(SYSTEM_CA, PEM_MAX, &h->ca, NULL))
+	if (!rc && o->ca && !strstr((char *)named.data, "-----BEGIN "))
+		rc = err_set(err, -EINVAL, "'%.300s' holds no certificate in PEM form", o->ca);
+	if (!rc)
+		rc = read_pem(NULL, o->ca_fd, "the certificate authorities", &given, err);
+	if (!rc && (named.len || given.len)) {
+		if (path_read_file(SYSTEM_CA, PEM_MAX, &h->ca, NULL))
 			h->ca = (struct buf)BUF_INIT;
-		if (!rc && !strstr((char *)extra.data, "-----BEGIN "))
-			rc = err_set(err, -EINVAL, "'%.300s' holds no certificate in PEM form", o->ca);
 		buf_puts(&h->ca, "\n");
-		buf_append(&h->ca, extra.data, extra.len);
+		buf_append(&h->ca, named.data, named.len);
+		buf_puts(&h->ca, "\n");
+		buf_append(&h->ca, given.data, given.len);
 	}
-	if (!rc && o->cert)
-		rc = path_read_file(o->cert, PEM_MAX, &h->cert, err);
-	if (!rc && o->key)
-		rc = path_read_file(o->key, PEM_MAX, &h->key, err);
+	if (!rc)
+		rc = read_pem(o->cert, o->cert_fd, "the client certificate", &h->cert, err);
+	if (!rc)
+		rc = read_pem(o->key, o->key_fd, "the client key", &h->key, err);
 	return rc;
 }
 

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #define TOKEN_MAX (64u << 10)
 #define TOKEN_LIFETIME 60  /* seconds, where the server does not say */
@@ -100,6 +101,11 @@ static int read_token(struct registry *r, struct endpoint *e, const struct http_
 	return 0;
 }
 
+static size_t host_length(const char *host) { return *host == '[' ? strcspn(host, "]") : strcspn(host, ":"); }
+
+/* The same machine, whatever the port. */
+static bool same_host(const char *a, const char *b) { return host_length(a) == host_length(b) && !strncasecmp(a, b, host_length(a)); }
+
 /* One request to the token server; with an identity token a POST, else a GET, with Basic where there is a password. */
 static int ask_token(struct registry *r, struct endpoint *e, bool post, struct http_request *q, struct edera_error *err)
 {
@@ -138,6 +144,7 @@ static int ask_token(struct registry *r, struct endpoint *e, bool post, struct h
 	q->url = (char *)url.data;
 	q->plain = e->plain;
 	q->unverified = host && registry_insecure_host(r, host);
+	q->certified = !e->mirror && host && same_host(host, e->host);
 	q->max_body = TOKEN_MAX;
 	rc = http_run(&r->http, q, err);
 	q->url = q->post = q->authorization = NULL;

@@ -78,8 +78,8 @@ int conf_write_default(const char *path, struct edera_error *);
  * [zone]    default-kernel-variant "" · memory-limit-mb 1024 · target-memory-mb 0 (the limit) · max-cpus 4 · target-cpus 1 ·
  *           cache-default-kernel true · cache-default-initrd true · launch-timeout-seconds 120 · kernel-options "quiet cryptomgr.notests"
  * [zone.kernel-variants]  NAME = "OCI reference"
- * [oci]     docker-hub-mirror "index.docker.io" · insecure-registries [] ("HOST[:PORT]") · ca-file "" · auth-file "" (auth.json
- *           in the data directory) · max-image-mb 65536 · max-image-entries 2000000 · pull-timeout-seconds 1800 ·
+ * [oci]     docker-hub-mirror "index.docker.io" · insecure-registries [] ("HOST[:PORT]") · ca-file "" ·
+ *           certs-dir "/etc/docker/certs.d" · auth-file "" (auth.json in the data directory) · max-image-mb 65536 · max-image-entries 2000000 · pull-timeout-seconds 1800 ·
  *           containerd-root "/var/lib/containerd" · containerd-address "/run/containerd/containerd.sock" ·
  *           containerd-namespaces ["k8s.io", "default"] · import-idle-seconds 60
  * [plugins] directory · hypervisor "auto" · image-store "squashfs" · kernel-variant-sources ["config", "registry"] · disabled []

@@ -112,6 +112,9 @@ const struct def schema_defs[] = {
 	  "Registry asked first when an image is on Docker Hub." },
 	{ "oci", "insecure-registries", EDERA_CONF_LIST, 0, NULL, 0, 0, check_registry, "Registries spoken to by plain http, as \"HOST:PORT\"." },
 	{ "oci", "ca-file", EDERA_CONF_STRING, 0, "", 0, 0, check_path, "PEM file of certificate authorities to trust besides the system's." },
+	{ "oci", "certs-dir", EDERA_CONF_STRING, 0, "/etc/docker/certs.d", 0, 0, check_path,
+	  "Where HOST[:PORT]/ may hold certificates for a registry: *.crt (authorities), NAME.cert and NAME.key (the client's).\n"
+	  "All are PEM. Empty: it is not looked for." },
 	{ "oci", "auth-file", EDERA_CONF_STRING, 0, "", 0, 0, check_path, "Credentials, in the form of Docker's config.json " DATA_FILE_HINT "." },
 	{ "oci", "max-image-mb", EDERA_CONF_INT, 0, "65536", 1, 16 << 20, NULL, "Largest image accepted, unpacked, in MiB." },
 	{ "oci", "max-image-entries", EDERA_CONF_INT, 0, "2000000", 1, 100000000, NULL, "Most files an image may hold." },

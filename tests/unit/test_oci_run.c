@@ -6,10 +6,12 @@
 #include "base/cleanup.h"
 #include "base/path.h"
 #include "oci.h"
+#include "oci_certs.h"
 
 #include <fcntl.h>
 #include <string.h>
 #include <sys/eventfd.h>
+#include <sys/stat.h>
 #include <time.h>
 
 static char dir[] = "/tmp/test-oci-run.XXXXXX";
@@ -75,6 +77,99 @@ static void what_it_is_given(void)
 	CU_ASSERT(heard(dir));
 	if (!heard("args: --progress"))
 		printf("\n%s\n%s\n", lines.data ? (char *)lines.data : "", err.msg);
+}
+
+static void put(const char *name, const char *text)
+{
+	char path[PATH_CAP];
+
+	snprintf(path, sizeof path, "%s/certs.d/%s", dir, name);
+	CU_ASSERT_EQUAL(path_write_file(path, text, strlen(text), 0600, NULL), 0);
+}
+
+static void put_away(const char *name)
+{
+	char path[PATH_CAP];
+
+	snprintf(path, sizeof path, "%s/certs.d/%s", dir, name);
+	CU_ASSERT_EQUAL(path_remove_tree(path, NULL), 0);
+}
+
+static void refused_certs(int code, const char *name, const char *why)
+{
+	struct edera_error err;
+
+	CU_ASSERT_EQUAL(run("echo started", &err), code);
+	CU_ASSERT_FALSE(heard("started"));
+	CU_ASSERT(strstr(err.msg, "/certs.d/reg.example") && strstr(err.msg, name) && strstr(err.msg, why));
+	if (!strstr(err.msg, why))
+		printf("\n%s\n", err.msg);
+}
+
+static void certificates(void)
+{
+	static const char bytes[] = "-----BEGIN X", hand[] = "echo \"args: $*\"; for n in 3 4 5; do tr '\\n' ' ' <&$n; echo; echo x >&$n; cat <&$n; done 2>/dev/null";
+	char path[PATH_CAP], *large = calloc(1, (1 << 20) + 2);
+	struct edera_error err;
+
+	CU_ASSERT_PTR_NOT_NULL_FATAL(large);
+	memset(large, 'x', (1 << 20) + 1);
+	snprintf(path, sizeof path, "%s/certs.d/reg.example", dir);
+	CU_ASSERT_EQUAL(path_mkdirs(path, 0755, NULL), 0);
+	put("reg.example/README", "of no interest");
+	CU_ASSERT_EQUAL(run("echo \"args: $*\"", &err), 0);
+	CU_ASSERT(heard("args: ") && !heard("-fd"));
+	put("reg.example/b.cert", "-----BEGIN B");
+	refused_certs(-ENOENT, "/b.cert'", "no 'b.key'");
+	put("reg.example/b.key", "-----BEGIN BKEY");
+	put("reg.example/a.key", "-----BEGIN AKEY");
+	refused_certs(-ENOENT, "/a.key'", "no 'a.cert'");
+	put("reg.example/a.cert", "-----BEGIN A");
+	put("reg.example/one.crt", "-----BEGIN ONE");
+	CU_ASSERT_EQUAL(run(hand, &err), 0);
+	CU_ASSERT(heard("--ca-fd 3 --cert-fd 4 --key-fd 5 inspect reg.example/x:1|-----BEGIN ONE |-----BEGIN A |-----BEGIN AKEY |"));
+	CU_ASSERT_FALSE(heard("|x|"));
+	put("reg.example/two.crt", "nothing");
+	refused_certs(-EINVAL, "/two.crt'", "PEM");
+	put("reg.example/two.crt", large);
+	refused_certs(-EFBIG, "/two.crt'", "1048576");
+	put_away("reg.example/two.crt");
+	snprintf(path, sizeof path, "%s/certs.d/reg.example/two.crt", dir);
+	CU_ASSERT_EQUAL(mkfifo(path, 0600), 0);
+	refused_certs(-EINVAL, "/two.crt'", "not a regular file");
+	put_away("reg.example/two.crt");
+	put("reg.example/two.crt", bytes);
+	if (geteuid()) {
+		CU_ASSERT_EQUAL(chmod(path, 0), 0);
+		refused_certs(-EACCES, "/two.crt'", "Permission denied");
+	}
+	put_away("reg.example");
+	put("reg.example", "a file");
+	refused_certs(-ENOTDIR, "reg.example'", "Not a directory");
+	put_away("reg.example");
+	free(large);
+}
+
+/* Whoever asks for an image chooses the registry's name, and with it where certificates are looked for. */
+static void certificates_of_whom(void)
+{
+	static const char *const names[] = { "..", "../x", ".", "", "a/b", "/etc", ".hidden" };
+	struct oci_certs c = { -1, -1, -1 };
+	struct edera_error err = EDERA_ERROR_INIT;
+	char root[PATH_CAP], path[PATH_CAP];
+
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++)
+		CU_ASSERT_EQUAL(oci_certs_open(dir, names[i], &c, &err), -EINVAL);
+	CU_ASSERT_EQUAL(oci_certs_open("", "reg.example", &c, &err), 0);
+	snprintf(root, sizeof root, "%s/certs.d", dir);
+	CU_ASSERT_EQUAL_FATAL(path_format(path, NULL, "%s/[::1]:5000", root), 0);
+	CU_ASSERT_EQUAL(path_mkdirs(path, 0755, NULL), 0);
+	put("[::1]:5000/ca.crt", "-----BEGIN X");
+	CU_ASSERT_EQUAL(oci_certs_open(root, "[::1]:5001", &c, &err), 0);
+	CU_ASSERT_EQUAL(c.ca_fd, -1);
+	CU_ASSERT_EQUAL(oci_certs_open(root, "[::1]:5000", &c, &err), 0);
+	CU_ASSERT(c.ca_fd >= 0 && c.cert_fd < 0 && c.key_fd < 0);
+	oci_certs_close(&c);
 }
 
 static void errors(void)
@@ -294,7 +389,8 @@ static void hostile_worker(void)
 int main(void)
 {
 	static CU_TestInfo tests[] = {
-		{ "what it is given", what_it_is_given }, { "errors", errors }, { "hostile output", hostile_output }, { "deadlines", deadlines },
+		{ "what it is given", what_it_is_given }, { "certificates", certificates },
+		{ "certificates of whom", certificates_of_whom }, { "errors", errors }, { "hostile output", hostile_output }, { "deadlines", deadlines },
 		{ "bad requests", bad_requests }, { "blobs by digest", blobs_by_digest }, { "blobs of containerd", blobs_of_containerd },
 		{ "hostile worker", hostile_worker }, CU_TEST_INFO_NULL,
 	};
@@ -306,7 +402,7 @@ int main(void)
 	if (!mkdtemp(dir) || (geteuid() == 0 && (chown(dir, 65534, 65534) || setresuid(65534, 65534, 65534))))
 		return 99;
 	snprintf(text, sizeof text, "[oci]\ninsecure-registries = [\"127.0.0.1:5000\"]\nca-file = \"/etc/ca.pem\"\nmax-image-mb = 1\nmax-image-entries = 77\n"
-		 "pull-timeout-seconds = 9\ncontainerd-root = \"%s/containerd\"\n", dir);
+		 "pull-timeout-seconds = 9\ncontainerd-root = \"%s/containerd\"\ncerts-dir = \"%s/certs.d\"\n", dir, dir);
 	if (conf_load_text(text, true, NULL, 0, &conf, NULL) || CU_initialize_registry() || CU_register_suites(suites))
 		return 99;
 	CU_basic_set_mode(CU_BRM_VERBOSE);
