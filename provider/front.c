@@ -10,6 +10,7 @@
 #include "base/path.h"
 #include "base/spawn.h"
 
+#include <dirent.h>
 #include <fcntl.h>
 #include <libgen.h>
 #include <poll.h>
@@ -25,6 +26,7 @@
 struct output {
 	char path[PATH_CAP], dir[PATH_CAP], temporary[PATH_CAP]; /* temporary: "" while the file has no name */
 	int fd, dir_fd;
+	mode_t replaced; /* mode and type of what is there, or 0 */
 };
 
 static void output_discard(struct output *o)
@@ -38,7 +40,7 @@ static void output_discard(struct output *o)
 }
 
 /* Found out before anything is fetched. */
-static int check_place(const char *path, struct edera_error *err)
+static int check_place(const char *path, mode_t *ret_mode, struct edera_error *err)
 {
 	size_t n = strlen(path);
 	struct stat st;
@@ -49,17 +51,37 @@ static int check_place(const char *path, struct edera_error *err)
 		return errno == ENOENT ? 0 : err_errno(err, -errno, "cannot put the image at '%s'", path);
 	if (!S_ISREG(st.st_mode))
 		return err_set(err, -EEXIST, "'%s' is there and is no regular file, so it is not replaced", path);
+	*ret_mode = st.st_mode;
 	return 0;
+}
+
+/* An empty directory is replaced by the rename, and stays as it is until then. */
+static int check_directory(const char *path, mode_t *ret_mode, struct edera_error *err)
+{
+	struct dirent *entry;
+	struct stat st;
+	int r = 0;
+
+	if (lstat(path, &st) < 0)
+		return errno == ENOENT ? 0 : err_errno(err, -errno, "cannot put the image at '%s'", path);
+	DIR *dir = S_ISDIR(st.st_mode) ? opendir(path) : NULL;
+
+	if (!dir)
+		return err_errno(err, S_ISDIR(st.st_mode) ? -errno : -ENOTDIR, "'%s' is in the way", path);
+	while (!r && (entry = readdir(dir)))
+		if (strcmp(entry->d_name, ".") && strcmp(entry->d_name, ".."))
+			r = err_errno(err, -ENOTEMPTY, "'%s' is in the way", path);
+	closedir(dir);
+	*ret_mode = st.st_mode;
+	return r;
 }
 
 static int open_directory(struct output *o, struct edera_error *err)
 {
-	struct stat st;
+	int r = check_directory(o->path, &o->replaced, err);
 
-	if (lstat(o->path, &st) == 0 && rmdir(o->path) < 0)
-		return err_errno(err, -errno, "'%s' is in the way, and cannot be removed", o->path);
-	int r = path_format(o->temporary, err, "%s.XXXXXX", o->path);
-
+	if (!r)
+		r = path_format(o->temporary, err, "%s.XXXXXX", o->path);
 	if (r)
 		return r;
 	if (!mkdtemp(o->temporary)) {
@@ -67,15 +89,42 @@ static int open_directory(struct output *o, struct edera_error *err)
 		return err_errno(err, -errno, "cannot make a directory beside '%s'", o->path);
 	}
 	o->fd = open(o->temporary, O_DIRECTORY | O_RDONLY | O_CLOEXEC);
-	if (o->fd < 0 || fchmod(o->fd, 0755) < 0)
+	if (o->fd < 0 || fchmod(o->fd, o->replaced ? o->replaced & 0777 : 0755) < 0)
 		return err_errno(err, -errno, "cannot open '%s'", o->temporary);
 	return 0;
+}
+
+static const char *temporary_directory(void)
+{
+	const char *tmp = getenv("TMPDIR");
+
+	return tmp && *tmp ? tmp : "/var/tmp";
+}
+
+static bool is_stdout(const struct options *o) { return o->output && !strcmp(o->output, "-"); }
+
+/* A pipe cannot be written in any order: the image grows in a file without a name first. */
+static int open_for_stdout(struct output *o, struct edera_error *err)
+{
+	if (isatty(STDOUT_FILENO))
+		return err_set(err, -EINVAL, "standard output is a terminal; an image is not for that (--output ./- names a file)");
+	int r = path_format(o->dir, err, "%s", temporary_directory());
+
+	if (r)
+		return r;
+	o->dir_fd = open(o->dir, O_DIRECTORY | O_RDONLY | O_CLOEXEC);
+	if (o->dir_fd >= 0)
+		o->fd = open(o->dir, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+	return o->fd < 0 ? err_errno(err, -errno, "cannot make a file in '%s' for the image", o->dir) : 0;
 }
 
 static int output_open(struct output *o, const struct options *options, struct edera_error *err)
 {
 	char copy[PATH_CAP];
 	mode_t mask;
+
+	if (is_stdout(options))
+		return open_for_stdout(o, err);
 	int r = path_format(o->path, err, "%s", options->output);
 
 	if (!r)
@@ -89,12 +138,12 @@ static int output_open(struct output *o, const struct options *options, struct e
 		return err_errno(err, -errno, "cannot open the directory '%s'", o->dir);
 	if (options->format == FORMAT_DIRECTORY)
 		return open_directory(o, err);
-	r = check_place(o->path, err);
+	r = check_place(o->path, &o->replaced, err);
 	if (r)
 		return r;
-	o->fd = open(o->dir, O_TMPFILE | O_RDWR | O_CLOEXEC, 0666);
+	o->fd = open(o->dir, O_TMPFILE | O_RDWR | O_CLOEXEC, o->replaced ? 0600 : 0666);
 	if (o->fd >= 0)
-		return 0;
+		return o->replaced && fchmod(o->fd, o->replaced & 0777) < 0 ? err_errno(err, -errno, "cannot give the image the mode of '%s'", o->path) : 0;
 	/* Not every file system has files without names. */
 	r = path_format(o->temporary, err, "%s/.protect.XXXXXX", o->dir);
 	if (r)
@@ -106,7 +155,7 @@ static int output_open(struct output *o, const struct options *options, struct e
 	}
 	mask = umask(0);
 	umask(mask);
-	fchmod(o->fd, 0666 & ~mask);
+	fchmod(o->fd, o->replaced ? o->replaced & 0777 : 0666 & ~mask);
 	return 0;
 }
 
@@ -138,6 +187,29 @@ static int output_publish(struct output *o, struct edera_error *err)
 	return 0;
 }
 
+/* In pieces, so that an interrupt is seen between them, also where the reader has stopped. */
+static int output_copy(const struct output *o, struct edera_error *err)
+{
+	static char piece[64 << 10];
+	off_t at = 0;
+
+	for (;;) {
+		struct pollfd p = { .fd = STDOUT_FILENO, .events = POLLOUT };
+		ssize_t n = pread(o->fd, piece, sizeof piece, at), m;
+
+		if (n < 0)
+			return err_errno(err, -errno, "cannot read the image back from '%s'", o->dir);
+		if (n == 0)
+			return 0;
+		m = poll(&p, 1, -1) < 0 ? -1 : write(STDOUT_FILENO, piece, (size_t)n);
+		if (interrupt_caught())
+			return 128 + interrupt_caught();
+		if (m < 0 && errno != EINTR && errno != EAGAIN)
+			return err_errno(err, -errno, "cannot write the image to the standard output");
+		at += m < 0 ? 0 : m;
+	}
+}
+
 static int memory_file(const struct buf *b, struct edera_error *err)
 {
 	int fd = memfd_create("auth", MFD_CLOEXEC);
@@ -155,7 +227,6 @@ static int memory_file(const struct buf *b, struct edera_error *err)
 /* For "-" in the reference: standard input, or a file with what comes from there, as it must be read anywhere. It has no name. */
 static int archive_open(const struct options *o, const struct output *out, int *ret, struct edera_error *err)
 {
-	const char *tmp = getenv("TMPDIR");
 	struct edera_error ignored = EDERA_ERROR_INIT;
 	struct origin origin;
 	struct stat st;
@@ -168,7 +239,7 @@ static int archive_open(const struct options *o, const struct output *out, int *
 		*ret = fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3);
 		return *ret < 0 ? err_errno(err, -errno, "cannot read standard input") : 0;
 	}
-	tmp = o->verb == VERB_PULL ? out->dir : tmp && *tmp ? tmp : "/var/tmp";
+	const char *tmp = o->verb == VERB_PULL ? out->dir : temporary_directory();
 	_close_ int fd = open(tmp, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
 
 	if (fd < 0)
@@ -292,7 +363,12 @@ int front_main(const struct options *o, int argc, char **argv)
 	if (!r)
 		r = run_worker(o, argc, argv, &out, auth_fd, archive, &err);
 	if (!r && o->verb == VERB_PULL)
-		r = output_publish(&out, &err);
+		r = is_stdout(o) ? output_copy(&out, &err) : output_publish(&out, &err);
+	if (r == STATUS_CACHED) {
+		if (o->progress == PROGRESS_AUTO)
+			fprintf(stderr, "the image is there already, as --have says; nothing is written to '%s'\n", o->output);
+		r = 0;
+	}
 	output_discard(&out);
 	return r < 0 ? report_error(o, &err) : r;
 }

@@ -9,13 +9,13 @@
 #include <unistd.h>
 
 static const char usage[] =
-	"usage: protect-oci-provider [OPTIONS] --output FILE REF     fetch an image and pack it into FILE\n"
-	"       protect-oci-provider [OPTIONS] tags REPOSITORY       list the tags of a repository\n"
-	"       protect-oci-provider [OPTIONS] inspect REF           show digests, annotations and labels of an image\n"
+	"usage: protect-oci-provider [OPTIONS] --output FILE [pull] REF  fetch an image and pack it into FILE\n"
+	"       protect-oci-provider [OPTIONS] tags REPOSITORY           list the tags of a repository\n"
+	"       protect-oci-provider [OPTIONS] inspect REF               show digests, annotations and labels of an image\n"
 	"REF: [HOST[:PORT]/]PATH[:TAG][@DIGEST], oci:DIR[:TAG], oci-archive:FILE[:TAG], docker-archive:FILE[:REF]\n"
 	"     or archive:FILE[:REF][@DIGEST], which is either; FILE may be - for standard input\n"
 	"\n"
-	"  --output FILE                where the image goes; it appears when it is complete\n"
+	"  --output FILE                where the image goes; it appears when it is complete; - is standard output\n"
 	"  --format FORMAT              squashfs (default), erofs, tar, or directory (a kernel image's files)\n"
 	"  --platform OS/ARCH[/VARIANT] which image of an index (default: this machine's)\n"
 	"  --auth-file FILE             credentials, in the form of docker's config.json\n"
@@ -30,9 +30,9 @@ static const char usage[] =
 	"  --max-entries N              files, directories and links in all layers (default 2000000)\n"
 	"  --max-size BYTES             of all layers unpacked (default 64 GiB); K, M, G, T may follow\n"
 	"  --max-file BYTES             of each file of a kernel image (default 1 GiB)\n"
-	"  --timeout SECONDS            for the whole (default: none)\n"
+	"  --timeout SECONDS            for the whole (default: 0, no limit)\n"
 	"  --blobs DIR                  blobs that need not be fetched, as DIR/ALGORITHM/HEX (repeatable)\n"
-	"  --have DIGEST                an image that is there already: if it is this one, nothing is fetched (repeatable)\n"
+	"  --have DIGEST                an image that is there already: if it is this one, nothing is fetched or written (repeatable)\n"
 	"  --progress json|auto|none    JSON lines on standard output, bars on a terminal, or nothing\n"
 	"  --auth-fd N, --output-fd N, --spool-fd N, --archive-fd N, --content-fd N, --ca-fd N, --cert-fd N, --key-fd N  descriptors in place of files and directories\n"
 	"  --help, --version\n";
@@ -126,7 +126,7 @@ static int take(struct options *o, int opt, const char *v, struct edera_error *e
 	case OPT_FORMAT: r = choice("format", v, formats, &pick, err); o->format = (enum output_format)pick; break;
 	case OPT_PLATFORM: r = platform_parse(v, &o->platform, err); o->platform_given = true; break;
 	case OPT_INSECURE: r = add(o->insecure, "insecure-registry", v, err); break;
-	case OPT_HAVE: r = add(o->have, "have", v, err); break;
+	case OPT_HAVE: r = text_valid_digest(v) ? add(o->have, "have", v, err) : err_set(err, -EINVAL, "'%.100s' is no digest that --have can be", v); break;
 	case OPT_BLOBS: r = add(o->blobs, "blobs", v, err); break;
 	case OPT_CONTENT_FD: r = descriptor("content-fd", v, &o->content_fd, err); break;
 	case OPT_MKFS_EROFS: o->mkfs_erofs = v; break;
@@ -155,6 +155,9 @@ static int operands(struct options *o, char **args, int n, struct edera_error *e
 	static const char *const verbs[] = { "pull", "tags", "inspect", NULL };
 	int verb = VERB_PULL;
 
+	for (int i = 0; n == 1 && verbs[i]; i++)
+		if (!strcmp(args[0], verbs[i]))
+			return err_set(err, -EINVAL, "%s needs %s; see --help", verbs[i], i == VERB_TAGS ? "REPOSITORY" : "REF");
 	for (int i = 0; n > 1 && verbs[i]; i++)
 		if (!strcmp(args[0], verbs[i])) {
 			verb = i;
@@ -168,6 +171,9 @@ static int operands(struct options *o, char **args, int n, struct edera_error *e
 	o->reference = args[0];
 	if (o->verb == VERB_PULL && !o->output && o->output_fd < 0)
 		return err_set(err, -EINVAL, "it is not said where the image shall go; give --output FILE");
+	if (o->verb == VERB_PULL && o->output && !strcmp(o->output, "-") && (o->progress == PROGRESS_JSON || o->format == FORMAT_DIRECTORY))
+		return err_set(err, -EINVAL, o->progress == PROGRESS_JSON ? "standard output cannot have both the image (--output -) and --progress json"
+									 : "a directory cannot go to standard output (--output -)");
 	return 0;
 }
 

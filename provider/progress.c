@@ -64,7 +64,10 @@ static void show_json(struct progress *p)
 	json_object_object_add(o, "current", json_object_new_int64((int64_t)current));
 	json_object_object_add(o, "total", json_object_new_int64((int64_t)total));
 	json_object_object_add(o, "layers", list);
-	progress_line(o);
+	if (!p->broken)
+		p->broken = progress_line(o);
+	else
+		json_object_put(o);
 }
 
 static enum bars_state state_of(const struct fetch *f)
@@ -139,6 +142,8 @@ static void *report(void *user)
 		}
 		if (interrupt_caught() && p->interrupted)
 			p->interrupted(p->user);
+		if (p->broken && p->unheard)
+			p->unheard(p->user, p->broken);
 	}
 	pthread_mutex_unlock(&p->lock);
 	return NULL;

@@ -25,6 +25,8 @@ struct progress {
 	double deadline;           /* by now_seconds(), 0: none */
 	void (*expired)(void *user);     /* called once */
 	void (*interrupted)(void *user); /* called again and again */
+	void (*unheard)(void *user, int error); /* a line could not be written: the same */
+	int broken;                /* what writing one gave, or 0 */
 	void *user;
 };
 

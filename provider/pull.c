@@ -39,6 +39,14 @@ static void interrupted(void *user)
 	pull_fail(user, &err);
 }
 
+static void unheard(void *user, int error)
+{
+	struct edera_error err = EDERA_ERROR_INIT;
+
+	err_errno(&err, error, "cannot write to the standard output");
+	pull_fail(user, &err);
+}
+
 void pull_free(struct pull *p)
 {
 	progress_stop(&p->progress);
@@ -167,6 +175,7 @@ int pull_run(struct pull *p, const struct options *o, struct edera_error *err)
 	*p = (struct pull){ .options = o, .lock = PTHREAD_MUTEX_INITIALIZER, .error = EDERA_ERROR_INIT };
 	p->progress.expired = expired;
 	p->progress.interrupted = interrupted;
+	p->progress.unheard = unheard;
 	p->progress.user = p;
 	r = progress_start(&p->progress, o, err);
 	if (!r)

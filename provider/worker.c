@@ -65,6 +65,14 @@ static json_object *image_line(const char *type, const struct image *i)
 	return line;
 }
 
+static int check_printed(int e, struct edera_error *err)
+{
+	errno = 0;
+	if (!e && (fflush(stdout) || ferror(stdout)))
+		e = errno ? -errno : -EIO;
+	return e ? err_errno(err, e, "cannot write to the standard output") : 0;
+}
+
 static uint64_t directory_size(int fd)
 {
 	static const char *const names[] = { "image", "metadata", "addons.squashfs", "config.gz", "early.cpio" };
@@ -99,12 +107,13 @@ static int do_pull(const struct options *o)
 		json_object_object_add(line, "bytes", json_object_new_int64((int64_t)bytes));
 		json_object_object_add(line, "manifest", base64(&p.image.manifest_text));
 		json_object_object_add(line, "config", base64(&p.image.config_text));
-		progress_line(line);
+		r = progress_line(line);
+		r = check_printed(p.progress.broken ? p.progress.broken : r, &err);
 	}
 	pull_free(&p);
 	if (interrupt_caught())
 		return 128 + interrupt_caught();
-	return r ? report_error(o, &err) : 0;
+	return r ? report_error(o, &err) : p.cached && o->worker ? STATUS_CACHED : 0;
 }
 
 static json_object *strings_of(json_object *from)
@@ -131,14 +140,6 @@ static void print_strings(const char *title, json_object *o)
 		text_flatten(line);
 		puts(line);
 	}
-}
-
-static int check_printed(int e, struct edera_error *err)
-{
-	errno = 0;
-	if (!e && (fflush(stdout) || ferror(stdout)))
-		e = errno ? -errno : -EIO;
-	return e ? err_errno(err, e, "cannot write to the standard output") : 0;
 }
 
 static int do_inspect(const struct options *o)

@@ -6,6 +6,9 @@
 
 #include "options.h"
 
+/* Between the halves: all is well and the output was not touched, as the image is one of options->have. */
+#define STATUS_CACHED 3
+
 /* Exit status. */
 int worker_main(struct options *);
 int front_main(const struct options *, int argc, char **argv);

@@ -57,6 +57,10 @@ def test_usage():
     for args in (['--output', '/x'], ['--bogus', 'a'], ['--platform', 'x', 'a'], ['--max-size', '-1', 'a'], ['--format', 'zip', 'a'], ['a', 'b']):
         r = provider(*args, output=False)
         assert r.status == 2 and r.err.startswith('protect-oci-provider: ') and r.err.count('\n') == 1, r.err
+    for verb, what in (('tags', 'REPOSITORY'), ('inspect', 'REF'), ('pull', 'REF')):
+        for more in ([], ['--output', '/x']):
+            r = provider(*more, verb, output=False)
+            assert r.status == 2 and f'{verb} needs {what}' in r.err, r.err
     bad(provider('Upper/Case'), 'Upper/Case')
 
 
