@@ -161,7 +161,7 @@ static bool refuse_used(struct daemon *d, struct grpc_call *call, const char *di
 	size_t n;
 	char **users = workload_image_users(d, digest, format, &n);
 
-	buf_printf(&message, "the image %.19s is in use by ", digest);
+	buf_printf(&message, "the image %.19s (%s) is in use by ", digest, images_format_name(format));
 	for (size_t i = 0; i < n; i++) {
 		if (i < 5)
 			buf_printf(&message, "%sthe %s", i ? ", " : "", users[i]);

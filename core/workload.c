@@ -61,11 +61,13 @@ static bool is_image(const PB(OciImageSpec) *i, const char *digest, uint32_t for
 	return i && i->format == format && !strcmp(i->digest, digest);
 }
 
-static void add_user(char ***users, size_t *n, const char *kind, const char *name)
+struct zone *workload_zone(const struct workload *w) { return zone_by_id(w->d, w->pb->spec->zone_id); }
+
+static void add_user(char ***users, size_t *n, const char *kind, const char *name, const struct zone *zone)
 {
 	struct buf b = BUF_INIT;
 
-	buf_printf(&b, "%s %s", kind, name);
+	buf_printf(&b, "%s %s%s%s", kind, name, zone ? " in the zone " : "", zone ? zone->pb->spec->name : "");
 	*users = reallocarray(*users, *n + 2, sizeof **users);
 	if (!*users || !((*users)[(*n)++] = buf_steal(&b)))
 		abort();
@@ -79,15 +81,13 @@ char **workload_image_users(const struct daemon *d, const char *digest, uint32_t
 
 	for (struct zone *z = d->zones; z; z = z->next)
 		if (is_image(z->pb->spec->kernel, digest, format) || is_image(z->pb->spec->initrd, digest, format))
-			add_user(&users, &n, "zone", z->pb->spec->name);
+			add_user(&users, &n, "zone", z->pb->spec->name, NULL);
 	for (struct workload *w = d->workloads; w; w = w->next)
 		if (is_image(w->pb->spec->image, digest, format))
-			add_user(&users, &n, "workload", w->pb->spec->name);
+			add_user(&users, &n, "workload", w->pb->spec->name, workload_zone(w));
 	*ret_n = n;
 	return users;
 }
-
-struct zone *workload_zone(const struct workload *w) { return zone_by_id(w->d, w->pb->spec->zone_id); }
 
 /* ---- waiting ---- */
 

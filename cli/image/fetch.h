@@ -19,7 +19,7 @@ struct fetch_args {
 	bool overwrite, update;
 };
 #define FETCH_OPTIONS(type) \
-	{ "pull-overwrite-cache", 0, OPT_FLAG, AT(type, fetch.overwrite), NULL, "fetch and pack images again even if the cache has them" }, \
+	{ "pull-overwrite-cache", 0, OPT_FLAG, AT(type, fetch.overwrite), NULL, "pack images again even if the cache has them; layers that are kept are not fetched again" }, \
 	{ "pull-update", 0, OPT_FLAG, AT(type, fetch.update), NULL, "ask the registry what a tag means now, even if the cache knows it" }
 
 /* *ret is what the daemon says it is now: digest and format. Stops with -EINTR on an interrupt where those are caught. */

@@ -12,7 +12,8 @@ extern const struct list_view image_view;
 void image_age(struct buf *, int64_t seconds);   /* "3 hours" */
 Protect__Control__V1__OciImageFormat image_format(const char *name); /* "squashfs"; UNKNOWN for what is none */
 int image_collect(struct cli *, Edera__Node__V1__ListImagesReply **ret, struct list *, struct edera_error *);
-
+#define IMAGE_DIGITS_MIN 6 /* of a digest; fewer are too easily another image's */
+bool image_is(const Edera__Node__V1__Image *, const char *wanted); /* by a name, or a digest or its beginning, with or without the algorithm */
 
 /* pull.c: what pull and import have in common */
 extern const char *const image_formats[], *const image_progress_modes[];

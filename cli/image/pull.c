@@ -75,7 +75,7 @@ const char *const image_progress_modes[] = { "auto", "bars", "lines", "json", "n
 static const struct opt options[] = {
 	{ "format", 's', OPT_STRING, AT(struct args, format), "FORMAT", "what to make of it; squashfs if nothing is said, directory for a kernel variant", .choices = image_formats,
 	  .alias = "image-format" },
-	{ "overwrite-cache", 'o', OPT_FLAG, AT(struct args, overwrite), NULL, "fetch and pack it again even if the cache has it", .alias = "pull-overwrite-cache" },
+	{ "overwrite-cache", 'o', OPT_FLAG, AT(struct args, overwrite), NULL, "pack it again even if the cache has it; layers that are kept are not fetched again", .alias = "pull-overwrite-cache" },
 	{ "update", 'u', OPT_FLAG, AT(struct args, update), NULL, "ask the registry what a tag means now, even if the cache knows it", .alias = "pull-update" },
 	{ "variant", 0, OPT_FLAG, AT(struct args, variant), NULL, "IMAGE is the name of a kernel variant" },
 	{ "progress", 0, OPT_STRING, AT(struct args, progress), "HOW", "how to show progress", .def = "auto", .choices = image_progress_modes },

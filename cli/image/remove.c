@@ -1,37 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli/image/image.h"
-#include "base/reference.h"
 
 #include <string.h>
 
 struct args {
 	const char *format;
 };
-
-/* As it stands there, or as Docker reads it: "alpine" is docker.io/library/alpine:latest. */
-static bool has_name(const Edera__Node__V1__Image *i, const char *wanted)
-{
-	char full[REFERENCE_CAP] = "";
-	struct reference reference;
-
-	if (!reference_parse(wanted, &reference, NULL))
-		reference_format(&reference, full);
-	for (size_t k = 0; k < i->n_names; k++)
-		if (!strcmp(i->names[k], wanted) || !strcmp(i->names[k], full))
-			return true;
-	return false;
-}
-
-/* A digest or its beginning, with or without the algorithm; shorter than six digits is too easily another image's. */
-static bool begins_digest(const char *digest, const char *wanted)
-{
-	const char *colon = strchr(digest, ':');
-	size_t n = strlen(wanted), algorithm = colon ? (size_t)(colon - digest) + 1 : 0;
-
-	if (!strncmp(wanted, digest, algorithm) && algorithm)
-		return n >= algorithm + 6 && !strncmp(digest, wanted, n);
-	return n >= 6 && !strncmp(digest + algorithm, wanted, n);
-}
 
 /* Leaves the images meant; all must be one image, if in several formats. */
 static int choose(struct list *list, const char *wanted, const char *format, struct edera_error *err)
@@ -42,7 +16,7 @@ static int choose(struct list *list, const char *wanted, const char *format, str
 	for (size_t i = 0; i < list->n; i++) {
 		const Edera__Node__V1__Image *image = list->rows[i];
 
-		if (!has_name(image, wanted) && !begins_digest(image->digest, wanted))
+		if (!image_is(image, wanted))
 			continue;
 		if (format && strcmp(format, image->format))
 			continue;
@@ -51,6 +25,8 @@ static int choose(struct list *list, const char *wanted, const char *format, str
 		first = list->rows[kept++] = image;
 	}
 	list->n = kept;
+	if (!kept && strlen(wanted) < IMAGE_DIGITS_MIN && strspn(wanted, "0123456789abcdef") == strlen(wanted))
+		return err_set(err, -ENOENT, "there is no image '%s' in the cache, and of a digest it takes six digits or more", wanted);
 	return kept ? 0 : err_set(err, -ENOENT, "there is no image '%s' in the cache; 'protect image list' shows those there are", wanted);
 }
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli/image/image.h"
 #include "base/cleanup.h"
+#include "base/reference.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -104,6 +105,33 @@ static const struct column simple[] = {
 };
 
 const struct list_view image_view = { columns, ARRAY_SIZE(columns), simple, ARRAY_SIZE(simple), "no images have been pulled", NULL };
+
+/* As it stands there, or as Docker reads it: "alpine" is docker.io/library/alpine:latest. */
+static bool has_name(const Image *i, const char *wanted)
+{
+	char full[REFERENCE_CAP] = "";
+	struct reference reference;
+
+	if (!reference_parse(wanted, &reference, NULL))
+		reference_format(&reference, full);
+	for (size_t k = 0; k < i->n_names; k++)
+		if (!strcmp(i->names[k], wanted) || !strcmp(i->names[k], full))
+			return true;
+	return false;
+}
+
+/* A digest or its beginning, with or without the algorithm; shorter than six digits is too easily another image's. */
+static bool begins_digest(const char *digest, const char *wanted)
+{
+	const char *colon = strchr(digest, ':');
+	size_t n = strlen(wanted), algorithm = colon ? (size_t)(colon - digest) + 1 : 0;
+
+	if (!strncmp(wanted, digest, algorithm) && algorithm)
+		return n >= algorithm + IMAGE_DIGITS_MIN && !strncmp(digest, wanted, n);
+	return n >= IMAGE_DIGITS_MIN && !strncmp(digest + algorithm, wanted, n);
+}
+
+bool image_is(const Edera__Node__V1__Image *i, const char *wanted) { return has_name(i, wanted) || begins_digest(i->digest, wanted); }
 
 int image_collect(struct cli *cli, Edera__Node__V1__ListImagesReply **ret, struct list *list, struct edera_error *err)
 {

@@ -77,7 +77,7 @@ protect workload launch --zone web --name db "$(name one)" sleep 1000 >/dev/null
 # list, in every format
 table=$(protect image list)
 for word in digest names format size age "in use" "${digest[one]:0:19}" "$(name one)" squashfs KiB second yes no; do has "the table has $word" "$word" "$table"; done
-same "json: who uses it" "true workload db" "$(protect image list --output json | jq -r --arg d "${digest[one]}" '.[] | select(.digest == $d) | "\(.inUse) \(.usedBy[0])"')"
+same "json: who uses it" "true workload db in the zone web" "$(protect image list --output json | jq -r --arg d "${digest[one]}" '.[] | select(.digest == $d) | "\(.inUse) \(.usedBy[0])"')"
 same "json: or nobody" "false null" "$(protect image list --output json | jq -r --arg d "${digest[two]}" '.[] | select(.digest == $d) | "\(.inUse) \(.usedBy)"')"
 same "json: digest, names, bytes and age of all" 4 "$(protect image list --output json-pretty | jq '[.[] | select(.digest and .names[0] and (.bytes | tonumber) > 100000 and (now - (.created | tonumber)) < 100)] | length')"
 same "jsonl" "$(protect image list --output json | jq -c '.[]')" "$(protect image list --output jsonl)"
@@ -87,13 +87,13 @@ same "simple" "squashfs no $(name two)" "$(protect image list --output simple | 
 same "selected" "$(name one)" "$(protect image list --selector in_use=true --output json | jq -r '.[].names[0]')"
 
 # remove
-has "what is in use stays, and one sees for whom" "in use by the workload db; destroy it first" "$(protect image remove "$(name one)" 2>&1)"
+has "what is in use stays, and one sees for whom" "(squashfs) is in use by the workload db in the zone web; destroy it first" "$(protect image remove "$(name one)" 2>&1)"
 out=$(protect image remove "${digest[one]}" "${digest[two]:7:8}" nonesuch "$(name three)" 2>"$work/err")
 same "of several the others go" 1 $?
 same "and are printed" "${digest[two]} ${digest[three]}" "$(echo $out)"
 same "a sentence for each that did not" 2 "$(grep -c '^protect: ' "$work/err")"
 same "the rest is there" "four one" "$(listed)"
-has "a beginning that is too short" "there is no image" "$(protect image remove "${digest[four]:7:4}" 2>&1)"
+has "a beginning that is too short" "six digits or more" "$(protect image remove "${digest[four]:7:4}" 2>&1)"
 protect image remove "${digest[four]}" >/dev/null || bad "remove by digest"
 
 # prune
@@ -113,6 +113,22 @@ same "by size: more than all" 0 "$(prune --all --keep 1GiB -n)"
 same "by size: room for none" 3 "$(prune --all --keep 1K -n)"
 bytes=$(protect image list --output json | jq -r --arg d "${digest[four]}" '.[] | select(.digest == $d).bytes')
 same "by size: room for one" 2 "$(prune --all --keep $((bytes * 3 / 2 / 1024))K -n)"
+for word in "1 GIB" 1gb 1Gi 1gib 2M 1TiB "7 days" 7days 2weeks 48hours 30min; do same "--keep $word" 0 "$(prune --all --keep "$word" -n)"; done
+same "of two ages the longer" 0 "$(prune --all --keep 1h --keep 1s -n)"
+same "of two sizes the larger" 0 "$(prune --all --keep 1GiB --keep 1K -n)"
+same "of two numbers the larger" 1 "$(prune --all --keep 2 --keep 1 -n)"
+same "by the beginning of a digest" 2 "$(prune --all --keep "${digest[three]:7:12}" -n)"
+for word in 7dayz 2h30m 5x 1GiBs 99999999999999999d 4294967295000TiB; do
+	protect image prune --all --keep "$word" 2>"$work/err" >&2
+	same "--keep $word is bad usage" 2 $?
+	has "and says what there is" "--keep '$word' is no age" "$(cat "$work/err")"
+done
+for word in nonesuch 'nonesuch/*' abcdef012345; do
+	protect image prune --all --keep "$word" 2>"$work/err" >&2
+	same "--keep $word, which nothing is called" 1 $?
+	has "says so" "nothing was removed" "$(cat "$work/err")"
+done
+same "and nothing is gone" "four one three two" "$(listed)"
 has "nonsense" "--keep takes" "$(protect image prune --keep '' 2>&1)"
 protect image prune --all --keep 1 2>"$work/err" >"$work/out"
 same "those that are old go, and are printed" "$(printf '%s\n' "${digest[two]}" "${digest[three]}" | sort)" "$(sort "$work/out")"
