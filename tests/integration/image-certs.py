@@ -52,6 +52,12 @@ def test_not_shown_after_redirect():
             assert elsewhere.shown and not any(elsewhere.shown)
 
 
+def test_not_shown_to_mirror():
+    with Curious(PLAIN_LAYOUT) as mirror:
+        assert good(provider(*GIVEN, '--docker-hub-mirror', mirror.host, 'image', env={'https_proxy': 'http://127.0.0.1:1', 'no_proxy': '127.0.0.1'})) == WANT
+        assert mirror.shown and not any(mirror.shown)
+
+
 def test_shown_to_token_server():
     """To one on the registry's host, whatever its port, and to no other."""
     for host, shown in (('127.0.0.1', True), ('localhost', False)):
