@@ -344,14 +344,27 @@ static int run_worker(const struct options *o, int argc, char **argv, const stru
 	return status;
 }
 
+static int check_blobs(const struct options *o, struct edera_error *err)
+{
+	for (int i = 0; o->blobs[i]; i++) {
+		_close_ int fd = open(o->blobs[i], O_PATH | O_DIRECTORY | O_CLOEXEC);
+
+		if (fd < 0)
+			return err_errno(err, -errno, "cannot look for blobs in '%s'", o->blobs[i]);
+	}
+	return 0;
+}
+
 int front_main(const struct options *o, int argc, char **argv)
 {
 	struct edera_error err = EDERA_ERROR_INIT;
 	struct output out = { .fd = -1, .dir_fd = -1 };
 	_buf_ struct buf auth = BUF_INIT;
 	_close_ int auth_fd = -1, archive = -1;
-	int r = front_credentials(o, &auth, &err);
+	int r = check_blobs(o, &err);
 
+	if (!r)
+		r = front_credentials(o, &auth, &err);
 	if (!r) {
 		auth_fd = memory_file(&auth, &err);
 		r = auth_fd < 0 ? auth_fd : 0;

@@ -21,7 +21,7 @@ static const char usage[] =
 	"  --auth-file FILE             credentials, in the form of docker's config.json\n"
 	"  --insecure-registry HOST[:PORT]  may be spoken to over http (repeatable)\n"
 	"  --ca FILE                    more certificate authorities, PEM\n"
-	"  --cert FILE, --key FILE      client certificate and key, PEM\n"
+	"  --cert FILE, --key FILE      client certificate and key, PEM; --cert may hold both\n"
 	"  --docker-hub-mirror HOST     asked before Docker Hub\n"
 	"  --proxy URL                  instead of what http_proxy, https_proxy and no_proxy say\n"
 	"  --compression-level N        of zstd, 1 (default) to 22; of squashfs\n"
@@ -167,6 +167,8 @@ static int operands(struct options *o, char **args, int n, struct edera_error *e
 		}
 	if (n != 1)
 		return err_set(err, -EINVAL, n == 0 ? "no image is named; see --help" : "'%s' is one operand too many; see --help", n == 0 ? "" : args[1]);
+	if ((o->key || o->key_fd >= 0) && !o->cert && o->cert_fd < 0)
+		return err_set(err, -EINVAL, "--key is given without the certificate it belongs to; give --cert FILE");
 	o->verb = (enum verb)verb;
 	o->reference = args[0];
 	if (o->verb == VERB_PULL && !o->output && o->output_fd < 0)

@@ -361,38 +361,6 @@ static int read_auth(const struct options *o, json_object **ret, struct edera_er
 	return rc ? err_wrap(err, "the credentials") : 0;
 }
 
-#define SYSTEM_CA "/etc/ssl/certs/ca-certificates.crt"
-#define PEM_MAX (4u << 20)
-
-static int read_pem(const char *file, int fd, const char *what, struct buf *ret, struct edera_error *err)
-{
-	return fd >= 0 ? io_read_all(fd, PEM_MAX, ret, what, err) : file ? path_read_file(file, PEM_MAX, ret, err) : 0;
-}
-
-static int read_tls(const struct options *o, struct http_options *h, struct edera_error *err)
-{
-	_buf_ struct buf named = BUF_INIT, given = BUF_INIT;
-	int rc = read_pem(o->ca, -1, NULL, &named, err);
-
-	if (!rc && o->ca && !strstr((char *)named.data, "-----BEGIN "))
-		rc = err_set(err, -EINVAL, "'%.300s' holds no certificate in PEM form", o->ca);
-	if (!rc)
-		rc = read_pem(NULL, o->ca_fd, "the certificate authorities", &given, err);
-	if (!rc && (named.len || given.len)) {
-		if (path_read_file(SYSTEM_CA, PEM_MAX, &h->ca, NULL))
-			h->ca = (struct buf)BUF_INIT;
-		buf_puts(&h->ca, "\n");
-		buf_append(&h->ca, named.data, named.len);
-		buf_puts(&h->ca, "\n");
-		buf_append(&h->ca, given.data, given.len);
-	}
-	if (!rc)
-		rc = read_pem(o->cert, o->cert_fd, "the client certificate", &h->cert, err);
-	if (!rc)
-		rc = read_pem(o->key, o->key_fd, "the client key", &h->key, err);
-	return rc;
-}
-
 int source_registry_new(const struct origin *ref, const struct options *o, struct source **ret, struct edera_error *err)
 {
 	struct registry *r = calloc(1, sizeof *r);
@@ -409,7 +377,7 @@ int source_registry_new(const struct origin *ref, const struct options *o, struc
 	srandom((unsigned)time(NULL) ^ (unsigned)getpid());
 	rc = read_auth(o, &auths, err);
 	if (!rc)
-		rc = read_tls(o, &h, err);
+		rc = registry_read_tls(o, &h, err);
 	if (!rc && o->mirror && *o->mirror && !strcmp(ref->image.registry, "docker.io") && strcmp(o->mirror, "docker.io") && strcmp(o->mirror, "index.docker.io"))
 		rc = add_endpoint(r, o->mirror, true, auths, err);
 	if (!rc)

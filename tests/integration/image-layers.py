@@ -50,7 +50,7 @@ def asked(reg, kind='blobs'):
 def test_hand_layers():
     for n in range(4):
         with Registry(ONE[0]) as reg:
-            assert good(pull(reg, '--blobs', '/nonexistent', '--blobs', some_blobs(ONE[0], ONE[2][:n]))) == WANTED
+            assert good(pull(reg, '--blobs', tempfile.mkdtemp(dir=WORK), '--blobs', some_blobs(ONE[0], ONE[2][:n]))) == WANTED
             assert asked(reg) == sorted(ONE[2][n:] + [ONE[3]])
 
 

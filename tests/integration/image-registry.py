@@ -612,6 +612,27 @@ def test_tls_client_wanted():
             assert len(reg.asked()) == 4
 
 
+def test_client_certificate_checked():
+    """What is no certificate, or no key of it, is said before anything is asked."""
+    d = certificates(WORK)
+    cert, key = d + '/client.pem', d + '/client.key'
+    with open(d + '/both.pem', 'w') as f:
+        f.write(open(key).read() + open(cert).read())
+    subprocess.run(['openssl', 'pkey', '-in', key, '-aes256', '-passout', 'pass:x', '-out', d + '/locked.key'], check=True, stderr=subprocess.DEVNULL)
+    with Registry(PLAIN_LAYOUT) as reg:
+        for args, words in ((('--cert', cert), (cert, '--key')), (('--cert', '/etc/passwd', '--key', key), ('/etc/passwd', 'no certificate')),
+                            (('--cert', key, '--key', key), (key, 'no certificate')), (('--cert', cert, '--key', cert), (cert, 'no private key')),
+                            (('--cert', cert, '--key', '/etc/passwd'), ('/etc/passwd', 'no private key')), (('--cert', cert, '--key', d + '/locked.key'), ('locked.key', 'password')),
+                            (('--cert', cert, '--key', d + '/server.key'), ('server.key', 'does not belong')), (('--cert', '/nonexistent', '--key', key), ('/nonexistent', )),
+                            (('--cert', cert, '--key', '/nonexistent'), ('/nonexistent', )), (('--blobs', '/nonexistent'), ('/nonexistent', )), (('--blobs', cert), (cert, 'ot a directory'))):
+            bad(pull(reg, *args), *words)
+            r = provider('tags', *args, f'{reg.host}/t/image', output=False)
+            assert r.status == 1 and all(w in r.err for w in words), r.err
+        bad(pull(reg, '--key', key), '--cert', status=2)
+        assert reg.asked() == []
+        assert good(pull(reg, '--cert', cert, '--key', key)) == WANT and good(pull(reg, '--cert', d + '/both.pem')) == WANT
+
+
 def test_tls_layers_first():
     """A registry that may speak http and speaks https, of which nothing but layers is asked."""
     d = certificates(WORK)
