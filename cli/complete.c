@@ -16,9 +16,19 @@ static void offer(struct buf *out, const char *prefix, const char *word, const c
 {
 	struct buf safe _buf_ = BUF_INIT;
 
+	const char *before, *end;
+	size_t n;
+
 	if (!text_starts(word, prefix))
 		return;
 	text_escape(&safe, word);
+	n = strlen((const char *)safe.data);
+	/* Once is enough: an image may be there in two formats. */
+	for (before = (const char *)out->data; before && *before; before = end + 1) {
+		end = strchr(before, '\n');
+		if (!strncmp(before, (const char *)safe.data, n) && before[n] == '\t')
+			return;
+	}
 	buf_printf(out, "%s\t%s\n", (const char *)safe.data, what ? what : "");
 }
 
@@ -133,6 +143,14 @@ static void offer_value(struct cli *cli, struct buf *out, const struct opt *o, c
 	offer_names(cli, out, o->names, prefix);
 }
 
+/* What the operands name, which a flag may change. */
+static enum names flagged(const struct command *c, const char *word, enum names otherwise)
+{
+	const struct opt *o = text_starts(word, "--") ? args_find_long(c, word + 2, strlen(word + 2)) : NULL;
+
+	return o && o->type == OPT_FLAG && o->names != NAMES_NONE ? o->names : otherwise;
+}
+
 /* The option whose value the word is: "--name" or "-n" without a value before it. */
 static const struct opt *waiting_option(const struct command *c, const char *before)
 {
@@ -164,6 +182,7 @@ static void complete(struct cli *cli, const struct strings *words, struct buf *o
 {
 	const struct command *c = cli->root;
 	const char *last = words->n ? words->v[words->n - 1] : "";
+	enum names names = NAMES_NONE;
 	size_t operands = 0;
 
 	for (size_t i = 0; i + 1 < words->n; i++) {
@@ -182,6 +201,8 @@ static void complete(struct cli *cli, const struct strings *words, struct buf *o
 				return;
 			c = sub ? sub : c;
 			operands += !sub;
+		} else {
+			names = flagged(c, words->v[i], names);
 		}
 	}
 	if (c->end_after && operands >= c->end_after)
@@ -199,7 +220,7 @@ static void complete(struct cli *cli, const struct strings *words, struct buf *o
 		if (!c->sub[i]->hidden)
 			offer(out, last, c->sub[i]->name, c->sub[i]->summary);
 	if (!c->sub && operands < c->max && (!operands || c->max == ANY))
-		offer_names(cli, out, c->names, last);
+		offer_names(cli, out, names != NAMES_NONE ? names : c->names, last);
 }
 
 static int run(struct cli *cli, const void *args, const struct strings *operands, struct edera_error *err)

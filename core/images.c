@@ -6,6 +6,9 @@
 #include "base/text.h"
 #include "containerd.h"
 
+#include <string.h>
+
+#define DIGITS_MIN 6
 #define OP(p, op) PLUGIN_OP(p, struct edera_image_store_ops, op)
 
 static int store(const struct plugin_host *plugins, const struct plugin_provider **ret, struct edera_error *err)
@@ -38,6 +41,51 @@ static int ask_containerd(const struct plugin_host *plugins, struct edera_pull *
 	return 0;
 }
 
+/* A digest by itself, or its beginning as `image list` shows it ("sha256:" and six digits or more). */
+static bool is_digest(const char *reference)
+{
+	bool algorithm = text_starts(reference, "sha256:") || text_starts(reference, "sha512:");
+	size_t n = strlen(reference);
+
+	return algorithm && n >= 7 + DIGITS_MIN && strspn(reference + 7, "0123456789abcdef") == n - 7;
+}
+
+struct by_digest {
+	const struct edera_pull *asked;
+	char found[EDERA_DIGEST_MAX];
+	bool several;
+};
+
+static int match_digest(void *user, const struct edera_image_info *i)
+{
+	struct by_digest *b = user;
+
+	if (i->format != b->asked->format || (!text_starts(i->digest, b->asked->reference) && !text_starts(i->source_digest, b->asked->reference)))
+		return 0;
+	b->several |= b->found[0] && strcmp(b->found, i->digest);
+	snprintf(b->found, sizeof b->found, "%s", i->digest);
+	return !strcmp(i->digest, b->asked->reference);
+}
+
+/* Only the cache can know it. */
+static int find_digest(const struct plugin_provider *p, const struct edera_call *call, const struct edera_pull *asked, char ret_digest[EDERA_DIGEST_MAX], struct edera_error *err)
+{
+	struct by_digest b = { .asked = asked };
+	int r = OP(p, list)(p->inst, call, match_digest, &b, err);
+
+	if (r < 0)
+		return r;
+	if (asked->flags & EDERA_PULL_OVERWRITE)
+		return err_set(err, -EINVAL, "a digest alone names no registry to fetch it from; write NAME@DIGEST");
+	if (!b.found[0])
+		return err_set(err, -ENOENT, "no image in the cache has this digest as %s, and a digest alone names no registry to fetch it from; write NAME@DIGEST",
+			       images_format_name(asked->format));
+	if (!r && b.several)
+		return err_set(err, -EINVAL, "that is more than one image of the cache; give more of the digest");
+	strcpy(ret_digest, b.found);
+	return 0;
+}
+
 int images_pull(const struct plugin_host *plugins, const struct edera_call *call, const struct edera_pull *asked, char ret_digest[EDERA_DIGEST_MAX], struct edera_error *err)
 {
 	char name[REFERENCE_CAP], digest[EDERA_DIGEST_MAX];
@@ -49,7 +97,9 @@ int images_pull(const struct plugin_host *plugins, const struct edera_call *call
 		return r;
 	if (reference_from_containerd(&pull.reference))
 		r = ask_containerd(plugins, &pull, name, digest, err);
-	if (!r)
+	if (!r && is_digest(pull.reference))
+		r = find_digest(p, call, &pull, ret_digest, err);
+	else if (!r)
 		r = OP(p, pull)(p->inst, call, &pull, ret_digest, err);
 	return r ? err_wrap(err, "cannot pull '%.200s'", asked->reference) : 0;
 }

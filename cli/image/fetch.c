@@ -2,6 +2,7 @@
 #include "cli/image/fetch.h"
 #include "cli/alloc.h"
 #include "base/cleanup.h"
+#include "base/text.h"
 #include "cli/docker_auth.h"
 #include "cli/image/image.h"
 #include "cli/interrupt.h"
@@ -100,7 +101,7 @@ int image_fetch(struct cli *cli, const struct fetch *f, Protect__Control__V1__Pu
 
 	if (r)
 		return r;
-	if (f->image) {
+	if (f->image && !text_valid_digest(f->image)) {
 		r = docker_auth_find(f->image, &auth, &auth_error);
 		if (r < 0)
 			cli_warn("going on without credentials: %s", auth_error.msg);

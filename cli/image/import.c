@@ -219,6 +219,22 @@ static int import(struct import *i, const struct args *a, int fd, struct edera_e
 	return i->last ? 0 : err_set(err, -EPROTO, "the daemon ended the import of '%s' without naming the image", i->title);
 }
 
+/* Without a name it could be mistaken for lost. That it is there matters more than whether this can be found out. */
+static void mention_nameless(struct cli *cli, const Protect__Control__V1__OciImageSpec *spec)
+{
+	Edera__Node__V1__ListImagesReply *reply _message_ = NULL;
+	struct list list _list_ = { 0 };
+
+	if (image_collect(cli, &reply, &list, NULL))
+		return;
+	for (size_t k = 0; k < list.n; k++) {
+		const Edera__Node__V1__Image *image = list.rows[k];
+
+		if (!strcmp(image->digest, spec->digest) && image_format(image->format) == spec->format && !image->n_names)
+			cli_warn("it has no name; use --name, or launch it by its digest (`protect image prune` removes it unless something uses it)");
+	}
+}
+
 static int run(struct cli *cli, const void *args, const struct strings *operands, struct edera_error *err)
 {
 	const struct args *a = args;
@@ -236,6 +252,8 @@ static int run(struct cli *cli, const void *args, const struct strings *operands
 		image_print_result(i.last->spec, a->name);
 	else if (!r)
 		cli_puts(i.last->spec->digest);
+	if (!r && !a->name)
+		mention_nameless(cli, i.last->spec);
 	cli_free_message(&i.last);
 	free(i.message);
 	free(i.piece);
@@ -260,7 +278,7 @@ static const struct example examples[] = {
 const struct command verb_image_import = {
 	.name = "import", .summary = "Put an image from an archive into the cache and print its digest",
 	.about = "FILE is an archive of an OCI layout, or what `docker save` writes; it may be compressed. - is standard input. Workloads and zones then use the image by the "
-		 "name it got, without asking a registry, or by its digest. Progress is shown as by `protect image pull`; with --progress json there are objects of the type "
+		 "name it got, without asking a registry, or by its digest. One without a name, which is then said, is only found by its digest. Progress is shown as by `protect image pull`; with --progress json there are objects of the type "
 		 "\"upload\" first.",
 	.operands = "FILE|-", .min = 1, .max = 1, .names = NAMES_FILE, OPTIONS(options), .args_size = sizeof(struct args), .run = run, .examples = examples,
 };

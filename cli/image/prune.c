@@ -160,7 +160,7 @@ static const struct example examples[] = {
 
 const struct command verb_image_prune = {
 	.name = "prune", .summary = "Remove images that nothing uses",
-	.about = "An image without a name is one whose tag means another image now. With --all, those with a name are removed too, if no zone or workload uses them. "
+	.about = "An image without a name is one whose tag means another image now, or that was imported without one. With --all, those with a name are removed too, if no zone or workload uses them. "
 		 "What --keep says stays in any case; given twice, both stay.\n\n"
 		 "The digests of what was removed are printed, and on stderr how much that freed.",
 	OPTIONS(options), .args_size = sizeof(struct args), .run = run, .examples = examples,

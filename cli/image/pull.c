@@ -77,7 +77,7 @@ static const struct opt options[] = {
 	  .alias = "image-format" },
 	{ "overwrite-cache", 'o', OPT_FLAG, AT(struct args, overwrite), NULL, "pack it again even if the cache has it; layers that are kept are not fetched again", .alias = "pull-overwrite-cache" },
 	{ "update", 'u', OPT_FLAG, AT(struct args, update), NULL, "ask the registry what a tag means now, even if the cache knows it", .alias = "pull-update" },
-	{ "variant", 0, OPT_FLAG, AT(struct args, variant), NULL, "IMAGE is the name of a kernel variant" },
+	{ "variant", 0, OPT_FLAG, AT(struct args, variant), NULL, "IMAGE is the name of a kernel variant", .names = NAMES_VARIANT },
 	{ "progress", 0, OPT_STRING, AT(struct args, progress), "HOW", "how to show progress", .def = "auto", .choices = image_progress_modes },
 };
 
@@ -92,7 +92,7 @@ const struct command verb_image_pull = {
 	.name = "pull", .summary = "Fetch an image into the cache and print its digest",
 	.about = "Progress goes to stderr: bars on a terminal, else a line a phase. With --progress json it goes to stdout as one JSON object a line, the last of "
 		 "which has the type \"result\" and the digest. Credentials are those of docker's configuration (~/.docker/config.json or $DOCKER_CONFIG) for that "
-		 "registry, credential helpers included; where it has none, the daemon uses its own.\n\nIMAGE is a name as Docker writes it. As containerd:IMAGE it is what "
+		 "registry, credential helpers included; where it has none, the daemon uses its own.\n\nIMAGE is a name as Docker writes it, or the digest (sha256:...) of an image that is in the cache. As containerd:IMAGE it is what "
 		 "containerd on the daemon's host knows by that name, and only what containerd lacks comes from the registry; the result is known by the plain name.",
 	.operands = "IMAGE", .min = 1, .max = 1, .names = NAMES_IMAGE, OPTIONS(options), .args_size = sizeof(struct args), .run = run, .examples = examples,
 };

@@ -26,6 +26,8 @@ cat >"$work/daemon.toml" <<CONFIG
 [plugins]
 directory = "$work/plugins"
 hypervisor = "sim"
+[zone.kernel-variants]
+ordinary = "example.com/kernel:1"
 [plugin.sim]
 agent = "$BUILD_DIR/zone/protect-zone-agent"
 vmm = "$work/plugins/sim-vmm"
@@ -95,6 +97,15 @@ same "a sentence for each that did not" 2 "$(grep -c '^protect: ' "$work/err")"
 same "the rest is there" "four one" "$(listed)"
 has "a beginning that is too short" "six digits or more" "$(protect image remove "${digest[four]:7:4}" 2>&1)"
 protect image remove "${digest[four]}" >/dev/null || bad "remove by digest"
+
+# completion
+protect image pull --format tar "$(name one)" >/dev/null 2>&1 || bad "pull as tar"
+same "names in two formats are offered once" 1 "$(protect __complete -- image remove "$(name one)" | wc -l)"
+same "with --variant no images" "" "$(protect __complete -- image pull --variant oci:)"
+has "but kernel variants" "$(protect image list-kernel-variants --output simple | head -n 1 | cut -f 1)" "$(protect __complete -- image pull --variant '')"
+out=$(protect image remove "$(name one)" 2>"$work/err")
+has "which format stays is said" "(squashfs) is in use" "$(cat "$work/err")"
+protect image remove --format tar "$(name one)" >/dev/null 2>&1
 
 # prune
 for n in two three four; do protect image pull "$(name $n)" >/dev/null 2>&1 || bad "pull $n again"; sleep 1.1; done

@@ -4,6 +4,7 @@
 import concurrent.futures
 import glob
 import hashlib
+import io
 import json
 import os
 import queue
@@ -11,6 +12,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tarfile
 import tempfile
 import threading
 import time
@@ -104,7 +106,7 @@ class Daemon:
         return subprocess.run([BUILD + "/cli/protect", *args], env=self.env, capture_output=True, timeout=60, **more)
 
     def images(self):
-        return {i["digest"]: sorted(i["names"] or []) for i in json.loads(self.cli("image", "list", "--output", "json").stdout)}
+        return {i["digest"]: sorted(i.get("names") or []) for i in json.loads(self.cli("image", "list", "--output", "json").stdout)}
 
     def clear(self):
         self.cli("image", "prune", "--all")
@@ -268,6 +270,31 @@ def good_clients(d):
     d.clear()
     replies, status = take(d.stub.ImportImage(iter([Request(digest=digest, chunk=OCI, last_chunk=True)])))
     same("one message is enough", ("OK", True, digest), (status[0], replies[0].accepted, replies[-1].spec.digest))
+    d.clear()
+
+
+def by_digest(d):
+    with tarfile.open(docker) as old, tarfile.open(work + "/nameless.tar", "w") as new:
+        for member in old:
+            data = old.extractfile(member).read()
+            if member.name == "manifest.json":
+                data = json.dumps([dict(json.loads(data)[0], RepoTags=None)]).encode()
+                member.size = len(data)
+            new.addfile(member, io.BytesIO(data))
+    r = d.cli("image", "import", work + "/nameless.tar")
+    nameless = r.stdout.decode().strip()
+    same("an archive without a name", (0, {nameless: []}), (r.returncode, d.images()))
+    check("says so", b"it has no name; use --name" in r.stderr, r.stderr)
+    for ref in (nameless, nameless[:19]):
+        r = d.cli("image", "pull", ref)
+        same("an image in the cache by %s" % ref, (0, nameless), (r.returncode, r.stdout.decode().strip()))
+    same("gets no name by that", {nameless: []}, d.images())
+    for args in (["sha256:" + "0" * 64], ["sha512:" + "0" * 128], [nameless, "--format", "tar"], [nameless, "--overwrite-cache"]):
+        r = d.cli("image", "pull", *args)
+        check("a registry is not asked for %s" % args, r.returncode == 1 and b"a digest alone names no registry" in r.stderr, r)
+    same("no name was lost, but it has none", nameless, d.cli("image", "prune").stdout.decode().strip())
+    r = d.cli("image", "import", "--name", "named:1", work + "/nameless.tar")
+    check("with a name nothing is said", r.returncode == 0 and b"no name" not in r.stderr, r.stderr)
     d.clear()
 
 
@@ -480,6 +507,7 @@ daemons = []
 try:
     daemons.append(Daemon("one"))
     good_clients(daemons[0])
+    by_digest(daemons[0])
     bad_clients(daemons[0])
     several(daemons[0])
     memory(daemons[0])
