@@ -94,13 +94,6 @@ static int open_directory(struct output *o, struct edera_error *err)
 	return 0;
 }
 
-static const char *temporary_directory(void)
-{
-	const char *tmp = getenv("TMPDIR");
-
-	return tmp && *tmp ? tmp : "/var/tmp";
-}
-
 static bool is_stdout(const struct options *o) { return o->output && !strcmp(o->output, "-"); }
 
 /* A pipe cannot be written in any order: the image grows in a file without a name first. */
@@ -108,7 +101,7 @@ static int open_for_stdout(struct output *o, struct edera_error *err)
 {
 	if (isatty(STDOUT_FILENO))
 		return err_set(err, -EINVAL, "standard output is a terminal; an image is not for that (--output ./- names a file)");
-	int r = path_format(o->dir, err, "%s", temporary_directory());
+	int r = path_format(o->dir, err, "%s", io_temporary_directory());
 
 	if (r)
 		return r;
@@ -239,7 +232,7 @@ static int archive_open(const struct options *o, const struct output *out, int *
 		*ret = fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3);
 		return *ret < 0 ? err_errno(err, -errno, "cannot read standard input") : 0;
 	}
-	const char *tmp = o->verb == VERB_PULL ? out->dir : temporary_directory();
+	const char *tmp = o->verb == VERB_PULL ? out->dir : io_temporary_directory();
 	_close_ int fd = open(tmp, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
 
 	if (fd < 0)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "io.h"
 
+#include <stdlib.h>
 #include <unistd.h>
 
 int io_read_all(int fd, size_t max, struct buf *ret, const char *what, struct edera_error *err)
@@ -46,4 +47,11 @@ int io_write_all(int fd, const void *data, size_t n)
 		n -= (size_t)m;
 	}
 	return 0;
+}
+
+const char *io_temporary_directory(void)
+{
+	const char *tmp = getenv("TMPDIR");
+
+	return tmp && *tmp ? tmp : "/var/tmp";
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "pull.h"
+#include "io.h"
 #include "packer.h"
 #include "registry.h"
 #include "base/cleanup.h"
@@ -168,6 +169,18 @@ static int pull_image(struct pull *p, struct edera_error *err)
 	return r ? r : pull_layers(p, err);
 }
 
+/* Which disk is full, of what is known here by its name: all that a pull writes is on one. */
+static void say_where(const struct pull *p, struct edera_error *err)
+{
+	const char *output = p->options->output;
+
+	if (!err || !output || p->progress.broken || (err->code != -ENOSPC && err->code != -EDQUOT))
+		return;
+	struct edera_error said = *err;
+
+	err_set(err, said.code, "%s ('%.300s')", said.msg, strcmp(output, "-") ? output : io_temporary_directory());
+}
+
 int pull_run(struct pull *p, const struct options *o, struct edera_error *err)
 {
 	int r;
@@ -193,5 +206,7 @@ int pull_run(struct pull *p, const struct options *o, struct edera_error *err)
 	if (!r)
 		progress_phase(&p->progress, PHASE_COMPLETE);
 	progress_stop(&p->progress);
+	if (r)
+		say_where(p, err);
 	return r;
 }

@@ -317,6 +317,8 @@ int pull_run(struct edera_pull_line *l, const struct edera_call *call, struct ed
 		l->keeping = (struct keeping){ 0 };
 		r = attempt(l, call, &keep, &first);
 	}
+	if (no_space(r))
+		return err_set(err, r, "%s ('%.300s')", first.msg, s->images);
 	if (r && err)
 		*err = first;
 	return r;

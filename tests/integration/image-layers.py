@@ -263,6 +263,12 @@ def test_cache_full_disk():
             d.pull(reg, 'image:y')
             assert d.image(big[1][1][1]) == good(provider('oci:' + big[1][1][0].path))
             assert d.layers() == {} and d.work() == [] and 'given up' in open(d.folder + '/log').read()
+            # No room for the image itself: the sentence says where.
+            assert d.protect('image', 'remove', f'{reg.host}/t/image:y').returncode == 0
+            filler.write(bytes(3 << 20))
+            filler.flush()
+            r = d.protect('image', 'pull', f'{reg.host}/t/image:y')
+            assert r.returncode and f"No space left on device ('{d.cache}/images')" in r.stderr, r.stderr
     finally:
         subprocess.run(['umount', '-l', folder + '/data'])
         shutil.rmtree(folder, ignore_errors=True)

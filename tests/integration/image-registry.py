@@ -735,7 +735,9 @@ def test_full_disk():
     try:
         with Registry(PLAIN_LAYOUT) as reg:
             r = pull(reg, folder=folder)
-            bad(r, 'No space left')
+            bad(r, f"No space left on device ('{folder}/image')")
+            r = pull(reg, '--output', '-', output=False, env={'TMPDIR': folder})
+            assert r.status == 1 and r.out == '' and r.err.endswith(f"No space left on device ('{folder}')\n"), r.err
     finally:
         subprocess.run(['umount', folder])
 
