@@ -82,7 +82,7 @@ void channel_flush_blocking(struct channel *, unsigned ms); /* before power off 
 struct watch;
 typedef void (*watch_fn)(void *user, int events);
 struct watch *watch_new(struct agent *, int fd, watch_fn, void *user); /* takes fd; NULL: failed, fd closed */
-void watch_events(struct watch *, int events); /* UV_READABLE | UV_WRITABLE, or 0 */
+void watch_events(struct watch *, int events); /* UV_READABLE | UV_WRITABLE | UV_PRIORITIZED, or 0 */
 int watch_fd(const struct watch *);
 void watch_free(struct watch *); /* closes fd; accepts NULL */
 
@@ -134,6 +134,8 @@ void cgroup_setup(struct agent *);
 #define CGROUP_EXEC "/sys/fs/cgroup/exec"
 #define CGROUP_WORKLOADS "/sys/fs/cgroup/workloads"
 uint64_t cgroup_number(const char *dir, const char *file, const char *key); /* key NULL: the whole file; 0 if it cannot be read */
+/* pressure.c */
+void pressure_watch(struct agent *); /* kills a workload when those that run do little but read their own text again */
 /* metrics.c */
 void metrics_reply(struct agent *, const ProtobufCMessage *, struct caller);
 /* shutdown.c */

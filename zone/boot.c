@@ -229,6 +229,7 @@ static void on_settled(void *user, int status)
 	make_link(a, "/proc/self/fd/2", "/dev/stderr");
 	mkdir(a->state_dir, 0700);
 	cgroup_setup(a);
+	pressure_watch(a);
 	loopback_up(a);
 	if (sethostname("zone", 4) < 0)
 		agent_warn(a, "cannot set the host name: %s", strerror(errno));

@@ -27,6 +27,7 @@ struct workload {
 	struct disk_wait *disks;
 	size_t disk;                    /* the one waited for: 0 the image, then those of q->mounts */
 	int fds[3], console;
+	struct strain strain;
 	bool in_crun, known_to_crun, oom;
 	struct callers creating, starting, deleting;
 	uv_timer_t again;               /* kills what did not die at once */
@@ -48,10 +49,18 @@ struct workload *workload_find(struct agent *a, const char *id)
 	return NULL;
 }
 
+struct workload *workload_next(struct agent *a, const struct workload *after)
+{
+	return after ? after->next : a->workloads;
+}
+
 const char *workload_id(const struct workload *w) { return w->id; }
 struct process *workload_main(const struct workload *w) { return w->main; }
 bool workload_running(const struct workload *w) { return w->phase == RUNNING; }
 bool workload_oom(const struct workload *w) { return w->oom; }
+int workload_oom_score_adj(const struct workload *w) { return w->q->oom_score_adj; }
+struct strain *workload_strain(struct workload *w) { return &w->strain; }
+const char *workload_cgroup(const struct workload *w) { return w->cgroup; }
 int workload_stop_signal(const struct workload *w) { return w->stop_signal; }
 
 static void fail_caller(struct agent *a, struct caller from, int code, const char *id, const char *why)
@@ -85,6 +94,12 @@ void workload_kill_all(struct workload *w, int signal)
 	for (struct process *p = process_next(w->a, NULL); p; p = process_next(w->a, p))
 		if (process_workload(p) == w)
 			process_kill(p, signal, true);
+}
+
+void workload_oom_kill(struct workload *w)
+{
+	w->oom = true;
+	workload_kill_all(w, SIGKILL);
 }
 
 static void free_workload(uv_handle_t *h)
@@ -202,7 +217,7 @@ static void on_main_end(void *user)
 /* Before the answer that tells of the end is made. */
 void workload_ending(struct workload *w)
 {
-	w->oom = w->a->cgroups && cgroup_number(w->cgroup, "memory.events", "oom_kill") > 0;
+	w->oom = w->oom || (w->a->cgroups && cgroup_number(w->cgroup, "memory.events", "oom_kill") > 0);
 }
 
 /* ---- creating ---- */
