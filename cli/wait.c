@@ -136,6 +136,15 @@ static int news(struct waiter *w, void **ret, struct edera_error *err)
 	return 0;
 }
 
+/* The next thing waited for may have the same id, and this one's may be freed before. */
+static void waited(struct waiter *w)
+{
+	w->id = NULL;
+	w->progress = NULL;
+	cli_free_message(&w->latest);
+	w->latest = NULL;
+}
+
 int wait_zone(struct waiter *w, const char *id, bool (*verdict)(const Zone *), struct progress *progress, Zone **ret, struct edera_error *err)
 {
 	Zone *now _message_ = NULL;
@@ -156,7 +165,7 @@ int wait_zone(struct waiter *w, const char *id, bool (*verdict)(const Zone *), s
 		now = NULL;
 		r = news(w, (void **)&now, err);
 	}
-	w->progress = NULL;
+	waited(w);
 	if (!r)
 		*ret = steal_ptr(now);
 	return r;
@@ -175,6 +184,7 @@ int wait_workload(struct waiter *w, const char *id, bool (*verdict)(const Worklo
 		now = NULL;
 		r = news(w, (void **)&now, err);
 	}
+	waited(w);
 	if (!r)
 		*ret = steal_ptr(now);
 	return r;

@@ -327,7 +327,9 @@ void workload_zone_ready(struct zone *z)
 void workload_zone_failed(struct zone *z, const char *why)
 {
 	EACH_OF_ZONE(w, z) {
-		if (!workload_ended(w))
+		if (workload_state(w) == WSTATE(DESTROYING))
+			workload_forget(w); /* there is no agent left to answer for it, and no VM to take its disk out of */
+		else if (!workload_ended(w))
 			workload_fail(w, -ENOTCONN, why);
 	}
 }

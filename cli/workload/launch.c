@@ -152,26 +152,16 @@ static int start_attached(struct cli *cli, const struct args *a, const char *id,
 	return r;
 }
 
-static bool is_gone(const Workload *w)
-{
-	return !w || workload_state(w) == PROTECT__CONTROL__V1__WORKLOAD_STATE__WORKLOAD_STATE_DESTROYED;
-}
-
 /* Destroys, and sees it gone. */
 static int undo(struct cli *cli, const char *id)
 {
-	Protect__Control__V1__DestroyWorkloadRequest request = PROTECT__CONTROL__V1__DESTROY_WORKLOAD_REQUEST__INIT;
-	Workload *last _message_ = NULL;
 	struct edera_error err = EDERA_ERROR_INIT;
 	struct waiter *w;
 	int r;
 
 	interrupts_done(cli);
 	w = wait_open(cli, &err);
-	request.workload_id = (char *)id;
-	r = cli_call(cli, CONTROL, "DestroyWorkload", &request, NULL, &err);
-	if (!r && w)
-		r = wait_workload(w, id, is_gone, &last, &err);
+	r = workload_destroy(cli, w, id, &err);
 	wait_close(w);
 	if (r && r != -ENOENT)
 		cli_warn("interrupted, but the workload %s could not be destroyed: %s", id, err.msg);

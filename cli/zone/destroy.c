@@ -1,92 +1,48 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli/zone/zone.h"
 #include "base/cleanup.h"
-#include "cli/wait.h"
+#include "cli/destroy.h"
 
 struct args {
 	bool wait, all;
 	struct strings selectors;
 };
 
-static bool is_gone(const Protect__Control__V1__Zone *z)
+typedef Protect__Control__V1__Zone Zone;
+
+static bool is_over(const Zone *z)
 {
-	return !z || zone_state(z) == PROTECT__CONTROL__V1__ZONE_STATE__ZONE_STATE_DESTROYED;
+	return !z || zone_state(z) == PROTECT__CONTROL__V1__ZONE_STATE__ZONE_STATE_DESTROYED || zone_state(z) == PROTECT__CONTROL__V1__ZONE_STATE__ZONE_STATE_FAILED;
 }
 
-static int destroy(struct cli *cli, struct waiter *w, const char *id, struct edera_error *err)
+int zone_destroy(struct cli *cli, struct waiter *w, const char *id, struct edera_error *err)
 {
 	Protect__Control__V1__DestroyZoneRequest request = PROTECT__CONTROL__V1__DESTROY_ZONE_REQUEST__INIT;
-	Protect__Control__V1__Zone *last _message_ = NULL;
+	Zone *last _message_ = NULL;
 	int r;
 
 	request.zone_id = (char *)id;
 	r = cli_call(cli, CONTROL, "DestroyZone", &request, NULL, err);
-	return r || !w ? r : wait_zone(w, id, is_gone, NULL, &last, err);
+	/* Once that is answered a zone that had failed before is being destroyed like any other. */
+	if (!r && w)
+		r = wait_zone(w, id, is_over, NULL, &last, err);
+	if (!r && last && zone_state(last) == PROTECT__CONTROL__V1__ZONE_STATE__ZONE_STATE_FAILED)
+		r = err_set(err, -EIO, "cannot destroy the zone '%s' (%s): %s", zone_name(last), id, *zone_failure(last) ? zone_failure(last) : "the daemon gives no reason");
+	return r;
 }
 
-static int destroy_named(struct cli *cli, struct waiter *w, const struct strings *names, struct edera_error *err)
-{
-	int failed = 0;
-
-	/* One that cannot be destroyed does not save the others. */
-	for (size_t i = 0; i < names->n; i++) {
-		struct edera_error one = EDERA_ERROR_INIT;
-		_free_ char *id = NULL;
-		int r = cli_resolve_zone(cli, names->v[i], &id, &one);
-
-		if (!r)
-			r = destroy(cli, w, id, &one);
-		if (!r)
-			continue;
-		if (names->n == 1) {
-			*err = one;
-			return r;
-		}
-		cli_warn("%s", one.msg);
-		failed = 1;
-	}
-	return failed;
-}
-
-static int destroy_all(struct cli *cli, struct waiter *w, const struct strings *selectors, struct edera_error *err)
-{
-	struct replies replies _replies_ = { 0 };
-	struct list list _list_ = { 0 };
-	int r = zone_collect(cli, &replies, &list, err), failed = 0;
-
-	if (!r)
-		r = list_select(&list, selectors, &protect__control__v1__zone__descriptor);
-	if (r)
-		return r;
-	for (size_t i = 0; i < list.n; i++) {
-		const Protect__Control__V1__Zone *z = list.rows[i];
-		struct edera_error one = EDERA_ERROR_INIT;
-
-		if (destroy(cli, w, z->id, &one)) {
-			cli_warn("zone '%s': %s", zone_name(z), one.msg);
-			failed = 1;
-		}
-	}
-	return failed;
-}
+static const char *row_id(const void *row) { return ((const Zone *)row)->id; }
+static const char *row_name(const void *row) { return zone_name(row); }
 
 static int run(struct cli *cli, const void *args, const struct strings *operands, struct edera_error *err)
 {
+	static const struct destroyable zones = { "zone", &protect__control__v1__zone__descriptor, cli_resolve_zone, zone_collect, row_id, row_name, zone_destroy };
 	const struct args *a = args;
 	bool many = a->all || a->selectors.n;
-	struct waiter *w = NULL;
-	int r;
 
 	if (many == !!operands->n)
 		return cli_bad_usage(many ? "name zones, or choose them by --all or --selector, not both" : "which zone? name it, or give --all or --selector");
-	if (a->wait) {
-		w = wait_open(cli, err);
-		if (!w)
-			return -EIO;
-	}
-	r = many ? destroy_all(cli, w, &a->selectors, err) : destroy_named(cli, w, operands, err);
-	wait_close(w);
-	return r;
+	return destroy_run(cli, &zones, a->wait, operands, &a->selectors, err);
 }
 
 static const struct opt options[] = {

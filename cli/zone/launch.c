@@ -174,26 +174,16 @@ static int wait_ready(struct waiter *w, const char *name, const char *id, struct
 	return 0;
 }
 
-static bool is_gone(const Protect__Control__V1__Zone *z)
-{
-	return !z || zone_state(z) == PROTECT__CONTROL__V1__ZONE_STATE__ZONE_STATE_DESTROYED;
-}
-
 /* Destroys, and sees it gone. */
 static int undo(struct cli *cli, const char *id)
 {
-	Protect__Control__V1__DestroyZoneRequest request = PROTECT__CONTROL__V1__DESTROY_ZONE_REQUEST__INIT;
-	Protect__Control__V1__Zone *last _message_ = NULL;
 	struct edera_error err = EDERA_ERROR_INIT;
 	struct waiter *w;
 	int r;
 
 	interrupts_done(cli);
 	w = wait_open(cli, &err);
-	request.zone_id = (char *)id;
-	r = cli_call(cli, CONTROL, "DestroyZone", &request, NULL, &err);
-	if (!r && w)
-		r = wait_zone(w, id, is_gone, NULL, &last, &err);
+	r = zone_destroy(cli, w, id, &err);
 	wait_close(w);
 	if (r && r != -ENOENT)
 		cli_warn("interrupted, but the zone %s could not be destroyed: %s", id, err.msg);

@@ -129,6 +129,26 @@ pkill -9 -f "sim-vmm.*$(protect zone resolve dies)" || bad "no process of the zo
 until_true "a zone whose VM ended is failed" '[ "$(protect zone list --output json dies | jq -r ".[0].status.state")" = ZONE_STATE_FAILED ]'
 has "exec in it says so" failed "$(protect zone exec dies true 2>&1 </dev/null)"
 protect zone destroy --wait dies || bad "destroy a failed zone"
+
+# A destruction that fails: something in the zone's directory cannot be removed.
+id=$(protect zone launch -n stuck --wait)
+mkdir "$work/run/zones/$id/busy"
+mount -t tmpfs none "$work/run/zones/$id/busy"
+has "who waits for one that fails is told" "cannot destroy the zone 'stuck' ($id): the zone could not be destroyed" "$(protect zone destroy --wait stuck 2>&1)"
+protect zone destroy --wait stuck 2>/dev/null
+same "each time" 1 $?
+umount "$work/run/zones/$id/busy"
+protect zone destroy --wait stuck || bad "that it had failed is not counted against the next attempt"
+
+# A zone that fails while a workload of it is being destroyed.
+id=$(protect zone launch -n mute --wait)
+protect workload launch --zone mute --name silenced "$image" sleep 1000 >/dev/null 2>&1 </dev/null || bad "a workload"
+pkill -STOP -f "protect-zone-agent.*$id"
+protect workload destroy --wait silenced & waits=$!
+until_true "a workload on its way out" 'protect workload list --output json | grep -q STATE_DESTROYING'
+pkill -9 -f "sim-vmm.*$id"
+wait $waits || bad "a workload whose zone failed is not gone"
+protect zone destroy --wait mute || bad "destroy its zone"
 same "the first zone is not touched" fine "$(protect zone exec one echo fine </dev/null)"
 protect zone destroy --wait one || bad "destroy"
 same "nothing is left listed" "" "$(protect zone list --output simple; protect workload list --output simple)"
