@@ -73,6 +73,8 @@ static int add_node(void *user, const struct edera_image_info *i)
 	o->n_names = i->n_names;
 	o->names = copy_names(i);
 	o->bytes = i->bytes;
+	if (i->size >= offsetof(struct edera_image_info, layers_bytes) + sizeof i->layers_bytes)
+		o->layers_bytes = i->layers_bytes;
 	o->created = i->created;
 	reply->images = grow(reply->images, reply->n_images);
 	reply->images[reply->n_images++] = o;

@@ -7,12 +7,30 @@
 #include <string.h>
 #include <time.h>
 
+static int add_layers(void *user, const struct edera_image_info *i)
+{
+	if (i->size >= offsetof(struct edera_image_info, layers_bytes) + sizeof i->layers_bytes)
+		*(uint64_t *)user += i->layers_bytes;
+	return 0;
+}
+
+/* What layers take. A pull that adds some at the same time makes it look as if less was freed, which does no harm. */
+static uint64_t layers_total(struct daemon *d, const struct edera_call *call)
+{
+	uint64_t sum = 0;
+
+	images_list(d->plugins, call, add_layers, &sum, NULL);
+	return sum;
+}
+
 static void prune_remove_work(void *user, const struct edera_call *call)
 {
 	struct service_job *j = user;
 	Edera__Node__V1__PruneImagesReply *reply = (Edera__Node__V1__PruneImagesReply *)j->reply;
+	uint64_t before = layers_total(j->d, call), after;
 	size_t kept = 0;
 
+	reply->freed = 0;
 	for (size_t i = 0; i < reply->n_removed; i++) {
 		bool removed = false;
 
@@ -20,12 +38,16 @@ static void prune_remove_work(void *user, const struct edera_call *call)
 			j->status = images_remove(j->d->plugins, call, reply->removed[i]->digest, service_image_format(reply->removed[i]->format), &removed, &j->err);
 		if (j->status == -EBUSY)
 			j->status = 0; /* being pulled again: it stays */
-		if (removed)
+		if (removed) {
+			reply->freed += reply->removed[i]->bytes;
 			reply->removed[kept++] = reply->removed[i];
-		else
+		} else {
 			pb_free(reply->removed[i]);
+		}
 	}
 	reply->n_removed = kept;
+	after = layers_total(j->d, call);
+	reply->freed += before > after ? before - after : 0;
 }
 
 static const struct worker_ops prune_remove_ops = { prune_remove_work, service_job_reply, service_job_release };
@@ -56,6 +78,8 @@ static int newest_first(const void *a, const void *b)
 	return x->created != y->created ? (x->created < y->created ? 1 : -1) : strcmp(x->digest, y->digest);
 }
 
+static uint64_t on_disk(const Edera__Node__V1__Image *i) { return i->bytes + i->layers_bytes; }
+
 /* Takes those that stay because they are the newest out of what may go; ones that went over the room let none behind them in. */
 static size_t keep_newest(const Edera__Node__V1__PruneImagesRequest *q, Edera__Node__V1__Image **images, size_t n)
 {
@@ -63,8 +87,8 @@ static size_t keep_newest(const Edera__Node__V1__PruneImagesRequest *q, Edera__N
 	size_t stay = 0;
 
 	qsort(images, n, sizeof *images, newest_first);
-	for (; stay < n && (stay < q->keep_count || bytes + images[stay]->bytes <= q->keep_bytes); stay++) {
-		bytes += images[stay]->bytes;
+	for (; stay < n && (stay < q->keep_count || bytes + on_disk(images[stay]) <= q->keep_bytes); stay++) {
+		bytes += on_disk(images[stay]);
 		pb_free(images[stay]);
 	}
 	memmove(images, images + stay, (n - stay) * sizeof *images);
@@ -83,6 +107,8 @@ static Edera__Node__V1__PruneImagesReply *judge(const Edera__Node__V1__PruneImag
 		if (may_go(q, list->images[i], now))
 			reply->removed[reply->n_removed++] = pb_copy(list->images[i]);
 	reply->n_removed = keep_newest(q, reply->removed, reply->n_removed);
+	for (size_t i = 0; i < reply->n_removed; i++)
+		reply->freed += on_disk(reply->removed[i]);
 	return reply;
 }
 

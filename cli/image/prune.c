@@ -116,15 +116,12 @@ static int keep(struct cli *cli, Edera__Node__V1__PruneImagesRequest *q, const s
 static void print(const Edera__Node__V1__PruneImagesReply *reply, bool dry_run)
 {
 	struct buf out _buf_ = BUF_INIT;
-	uint64_t bytes = 0;
 
-	for (size_t i = 0; i < reply->n_removed; i++) {
-		bytes += reply->removed[i]->bytes;
+	for (size_t i = 0; i < reply->n_removed; i++)
 		buf_printf(&out, "%s\n", reply->removed[i]->digest);
-	}
 	cli_print(&out);
 	buf_clear(&out);
-	text_size(&out, bytes);
+	text_size(&out, reply->freed);
 	fprintf(stderr, "%zu image%s %sremoved, %s freed\n", reply->n_removed, reply->n_removed == 1 ? "" : "s", dry_run ? "would be " : "", (const char *)out.data);
 }
 

@@ -68,7 +68,9 @@ static void cell_format(const void *m, const void *context, struct buf *b)
 
 static void cell_size(const void *m, const void *context, struct buf *b)
 {
-	text_size(b, ((const Image *)m)->bytes);
+	const Image *i = m;
+
+	text_size(b, i->bytes + i->layers_bytes);
 }
 
 static void cell_bytes(const void *m, const void *context, struct buf *b)

@@ -78,6 +78,8 @@ struct edera_image_info {
 	int64_t created;                      /* seconds since 1970: when it entered the cache */
 	const char *const *names;             /* references that named it, canonical form */
 	size_t n_names;
+	/* What it keeps of its layers for other images, on disk; of a file that several images keep, its part. The sum of all images is what there is. Since 1.1: look at size. */
+	uint64_t layers_bytes;
 };
 
 enum edera_image_file {

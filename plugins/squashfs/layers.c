@@ -85,6 +85,25 @@ bool layers_drop(struct store *s)
 	return o.found;
 }
 
+static void add_part(void *user, const char *path, const char *name)
+{
+	struct stat st;
+
+	/* One of the names is that below layers/, unless it is being taken away. */
+	if (lstat(path, &st) == 0 && S_ISREG(st.st_mode))
+		*(uint64_t *)user += (uint64_t)st.st_size / (st.st_nlink > 1 ? st.st_nlink - 1 : 1);
+}
+
+uint64_t layers_bytes(const char *entry)
+{
+	char dir[PATH_CAP];
+	uint64_t sum = 0;
+
+	if (!path_format(dir, NULL, "%s/layers", entry))
+		each(dir, add_part, &sum);
+	return sum;
+}
+
 /* Whether a file below layers/ can have a second name where images are made. */
 static int try_link(const struct store *s)
 {

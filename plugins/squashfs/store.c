@@ -146,6 +146,7 @@ static int list_one(void *user, const char *digest, uint32_t format)
 	snprintf(info.digest, sizeof info.digest, "%s", digest);
 	entry_source(l->s, digest, format, info.source_digest);
 	info.bytes = entry_size(path, format);
+	info.layers_bytes = layers_bytes(path);
 	info.created = st.st_mtime;
 	/* The names are copied: cb runs without the lock. */
 	pthread_mutex_lock(&l->s->lock);

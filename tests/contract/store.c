@@ -73,7 +73,7 @@ static int on_image(void *user, const struct edera_image_info *i)
 {
 	struct find *f = user;
 
-	f->bad |= i->size < sizeof *i || !text_valid_digest(i->digest);
+	f->bad |= i->size < offsetof(struct edera_image_info, layers_bytes) || !text_valid_digest(i->digest);
 	if (f->digest && strcmp(f->digest, i->digest))
 		return 0;
 	f->n++;

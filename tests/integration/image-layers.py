@@ -3,7 +3,7 @@
 """Blobs that are on this machine are not fetched again: image-layers.py [NAME...]
 
 By hand (--blobs), and by a daemon with a cache of its own that pulls from a registry which counts."""
-import hashlib, json, os, shutil, signal, subprocess, sys, tempfile, time
+import glob, hashlib, json, os, shutil, signal, subprocess, sys, tempfile, time
 
 SRC_DIR = os.environ.get('SRC_DIR', os.path.dirname(os.path.abspath(__file__)) + '/../..')
 sys.path.insert(0, SRC_DIR + '/tests/rigs/oci-cases')
@@ -146,6 +146,36 @@ def own_tags(*images):
             shutil.copy(blob(one, d), blob(l, d))
         l.tag(dict(one.entries[0]), tag)
     return l
+
+
+def on_disk(d):
+    """What files take, and what the images say."""
+    files = [os.stat(p) for p in glob.glob(d.cache + '/layers/*') + glob.glob(d.cache + '/images/*/image')]
+    return sum(s.st_size for s in files), [int(i['bytes']) + int(i['layersBytes']) for i in json.loads(d.protect('image', 'list', '-o', 'json').stdout)]
+
+
+def freed(r):
+    """MiB"""
+    assert r.returncode == 0 and ' MiB freed' in r.stderr, r
+    return float(r.stderr.split(' MiB freed')[0].split()[-1]) * (1 << 20)
+
+
+def test_cache_size():
+    """Kept layers count: in what an image takes, in what there is room for, and in what is freed."""
+    with Registry(own_tags(('one', ONE), ('two', TWO))) as reg, Daemon() as d:
+        d.pull(reg, 'image:one')
+        alone, listed = on_disk(d)
+        assert listed == [alone] and alone > 5 << 20
+        d.pull(reg, 'image:two')
+        both, listed = on_disk(d)
+        assert len(listed) == 2 and both - 4 <= sum(listed) <= both
+        assert d.protect('image', 'prune', '--all', '--dry-run', '--keep', '8MiB').stdout.count('sha256') == 1
+        assert abs(freed(d.protect('image', 'prune', '--all', '--dry-run')) - both) < 60000
+        # The layers that the other one has stay, and are not counted.
+        r = d.protect('image', 'prune', '--all', '--keep', '*:two')
+        rest, listed = on_disk(d)
+        assert listed == [rest] and abs(freed(r) - (both - rest)) < 60000
+        assert abs(freed(d.protect('image', 'prune', '--all')) - rest) < 60000
 
 
 def test_cache_shared():

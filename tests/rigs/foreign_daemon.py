@@ -411,7 +411,7 @@ class Node(node_grpc.NodeServiceServicer):
 
     def PruneImages(self, request, context):
         self.control.said("PruneImages", request)
-        return node.PruneImagesReply(removed=[node.Image(digest="sha256:" + "b" * 64, bytes=12345)])
+        return node.PruneImagesReply(removed=[node.Image(digest="sha256:" + "b" * 64, bytes=12345)], freed=12345)
 
     def ListKernelVariants(self, request, context):
         return node.ListKernelVariantsReply(variants=[node.KernelVariant(name="nvidia", image="ghcr.io/x:1", source="config", digest="sha256:" + "c" * 64)])
