@@ -333,6 +333,15 @@ static void tear_down(struct app *a)
 	uv_loop_close(&a->loop);
 }
 
+/* Nobody else would ever remove it. As long as a zone has a directory in it, it stays. */
+static void remove_run_dir(const struct options *o)
+{
+	char zones[PATH_CAP];
+
+	if (o->own_run_dir && !path_format(zones, NULL, "%s/zones", o->run_dir) && !rmdir(zones))
+		rmdir(o->run_dir);
+}
+
 static bool provided(struct plugin_host *plugins, uint32_t kind, const char *name)
 {
 	for (size_t i = 0; i < plugin_host_count(plugins); i++) {
@@ -428,6 +437,7 @@ int main(int argc, char **argv)
 	log_info("ready", "version", PACKAGE_VERSION, NULL);
 	uv_run(&a.loop, UV_RUN_DEFAULT);
 	tear_down(&a);
+	remove_run_dir(&a.options);
 	log_info("stopped", NULL);
 	return EXIT_SUCCESS;
 }

@@ -88,6 +88,7 @@ static int fill_defaults(struct options *o)
 	o->own_instance = *o->data_dir && strcmp(o->data_dir, PROTECT_DATA_DIR);
 	if (!*o->data_dir)
 		strcpy(o->data_dir, PROTECT_DATA_DIR);
+	o->own_run_dir = o->own_instance && !*o->run_dir;
 	if (!*o->run_dir)
 		r = o->own_instance ? path_format(o->run_dir, &err, "%s/i-%08x", PROTECT_RUN_DIR, hash(o->data_dir)) : path_format(o->run_dir, &err, "%s", PROTECT_RUN_DIR);
 	if (!r && !*o->config)

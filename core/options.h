@@ -13,6 +13,7 @@ struct options {
 	const char *listen[8]; /* paths of sockets; none: the two defaults */
 	size_t n_listen;
 	bool own_instance; /* not the node's daemon: a data directory of its own */
+	bool own_run_dir;  /* of its own too, and named by nobody */
 	bool check_config;
 	int log_level; /* 0: as configured */
 };

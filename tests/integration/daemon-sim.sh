@@ -154,3 +154,17 @@ protect zone destroy --wait one || bad "destroy"
 same "nothing is left listed" "" "$(protect zone list --output simple; protect workload list --output simple)"
 same "no process is left" "" "$(pgrep -f "$work/plugins/sim-vmm")"
 same "no directory is left" "" "$(ls "$work/run/zones")"
+
+# A second daemon that is not told where to run takes its directory with it, unless something of a zone is in there.
+beside() { # COMMAND: while it runs
+	unshare --mount --propagation private sh -c '
+		mount -t tmpfs tmpfs /run && mkdir -p "$2" || exit
+		"$0" --config "$1/daemon.toml" --data-dir "$2" >>"$1/log" 2>&1 </dev/null &
+		for i in $(seq 200); do PROTECT_CONNECTION="unix://$2/daemon.socket" "$4" host status >/dev/null 2>&1 && break; sleep 0.05; done
+		(eval "$3")
+		kill $!
+		wait $!
+		ls -d /run/*/i-* 2>/dev/null | wc -l' "$BUILD_DIR/protect-daemon" "$work" "$work/data2" "$1" "$BUILD_DIR/cli/protect"
+}
+same "a second daemon has a directory of its own" "1 0" "$(echo $(beside 'ls -d /run/*/i-*/zones | wc -l'))"
+same "which stays while a zone is in it" 1 "$(beside 'cd /run/*/i-*/zones && mkdir some')"
