@@ -17,7 +17,7 @@ static const char *const phase_names[] = {
 };
 static const char *const phase_sentences[] = {
 	[PHASE_STARTED] = "", [PHASE_RESOLVING] = "resolving the reference", [PHASE_RESOLVED] = "", [PHASE_CONFIG] = "fetching the config",
-	[PHASE_LAYERS] = "fetching layers", [PHASE_ASSEMBLE] = "merging layers", [PHASE_PACK] = "writing metadata", [PHASE_COMPLETE] = "complete",
+	[PHASE_LAYERS] = "downloading layers", [PHASE_ASSEMBLE] = "merging layers", [PHASE_PACK] = "writing metadata", [PHASE_COMPLETE] = "complete",
 };
 static const char *const layer_names[] = {
 	[FETCH_WAITING] = "waiting", [FETCH_RUNNING] = "downloading", [FETCH_DONE] = "downloaded", [FETCH_UNPACKING] = "extracting", [FETCH_UNPACKED] = "extracted",
@@ -33,14 +33,47 @@ int progress_line(json_object *o)
 	return b.failed ? -ENOMEM : io_write_all(STDOUT_FILENO, b.data, b.len);
 }
 
+static bool is_here(const struct fetch *f) { return __atomic_load_n(&f->here, __ATOMIC_RELAXED); }
+
+/* A layer is unpacked while it arrives; so that one thing comes after the other, it is "extracting" when all of it has arrived. One that
+ * is here is never "downloading". */
 static int phase_of(const struct fetch *f)
 {
-	int phase = __atomic_load_n(&f->phase, __ATOMIC_RELAXED);
+	int fetched = __atomic_load_n(&f->phase, __ATOMIC_RELAXED), unpack = __atomic_load_n(&f->unpack, __ATOMIC_RELAXED);
 
-	return phase < FETCH_WAITING ? FETCH_WAITING : phase;
+	if (fetched == FETCH_DONE || (fetched == FETCH_RUNNING && is_here(f)))
+		return unpack ? unpack : FETCH_DONE;
+	return fetched < FETCH_WAITING ? FETCH_WAITING : fetched;
 }
 
-static uint64_t got_of(const struct fetch *f) { return __atomic_load_n(&f->got, __ATOMIC_RELAXED); }
+/* What is here counts as a whole. */
+static uint64_t got_of(const struct fetch *f)
+{
+	return is_here(f) && phase_of(f) >= FETCH_DONE ? f->what->size : __atomic_load_n(&f->got, __ATOMIC_RELAXED);
+}
+
+/* "downloading layers (2, 63.1 MiB; 1 is here, 60.0 MiB)" */
+static void put_layers(const struct progress *p, struct buf *out)
+{
+	uint64_t far = 0, near = 0;
+	uint32_t n_near = 0;
+
+	for (uint32_t i = 0; i < p->n_layers; i++) {
+		bool here = is_here(&p->layers[i]);
+
+		n_near += here;
+		*(here ? &near : &far) += p->layers[i].what->size;
+	}
+	if (n_near < p->n_layers || !n_near) {
+		buf_printf(out, "downloading layers (%u, ", p->n_layers - n_near);
+		text_size(out, far);
+	}
+	if (n_near) {
+		buf_printf(out, "%s%u %s here, ", n_near < p->n_layers ? "; " : "unpacking layers (", n_near, n_near == 1 ? "is" : "are");
+		text_size(out, near);
+	}
+	buf_puts(out, ")");
+}
 
 static void show_json(struct progress *p)
 {
@@ -57,6 +90,8 @@ static void show_json(struct progress *p)
 		json_object_object_add(l, "phase", json_object_new_string(layer_names[phase_of(f)]));
 		json_object_object_add(l, "current", json_object_new_int64((int64_t)got_of(f)));
 		json_object_object_add(l, "total", json_object_new_int64((int64_t)f->what->size));
+		if (is_here(f))
+			json_object_object_add(l, "here", json_object_new_boolean(true));
 		json_object_array_add(list, l);
 		current += got_of(f);
 		total += f->what->size;
@@ -75,7 +110,6 @@ static enum bars_state state_of(const struct fetch *f)
 	switch (phase_of(f)) {
 	case FETCH_WAITING: return BARS_WAITING;
 	case FETCH_RUNNING: return BARS_RUNNING;
-	/* Unpacked as it arrives, or from what arrived before. */
 	case FETCH_UNPACKING: return BARS_RUNNING;
 	default: return BARS_DONE;
 	}
@@ -85,11 +119,15 @@ static void show_bars(struct progress *p)
 {
 	struct bars_report r = { .title = p->title, .doing = phase_sentences[p->phase][0] ? phase_sentences[p->phase] : "starting" };
 	struct bars_layer *layers = calloc(p->n_layers + 1, sizeof *layers);
-	_buf_ struct buf out = BUF_INIT;
+	_buf_ struct buf out = BUF_INIT, doing = BUF_INIT;
 	struct bars_terminal t;
 
 	if (!layers)
 		return;
+	if (p->phase == PHASE_LAYERS && p->n_layers)
+		put_layers(p, &doing);
+	if (doing.len && !doing.failed)
+		r.doing = (const char *)doing.data;
 	r.layers = layers;
 	r.n_layers = p->n_layers;
 	for (uint32_t i = 0; i < p->n_layers; i++) {
@@ -106,18 +144,45 @@ static void show_bars(struct progress *p)
 		(void)!io_write_all(STDERR_FILENO, out.data, out.len);
 }
 
-/* Where nobody looks, standard error is for the one sentence that says what failed. */
-static void show(struct progress *p)
+/* Bytes have come, so it is known of the most urgent layers whether they are here. */
+static bool has_begun(const struct progress *p)
 {
-	bool changed = p->phase != p->shown;
+	for (uint32_t i = 0; i < p->n_layers; i++)
+		if (got_of(&p->layers[i]))
+			return true;
+	return false;
+}
 
+/* Where nobody looks, standard error is for the one sentence that says what failed. */
+static void show_line(struct progress *p, bool ended)
+{
+	_buf_ struct buf line = BUF_INIT;
+
+	if (p->phase == p->shown || (p->phase == PHASE_LAYERS && !ended && !has_begun(p)))
+		return;
+	p->shown = p->phase;
+	if (!phase_sentences[p->phase][0] || !isatty(STDERR_FILENO))
+		return;
+	if (p->phase == PHASE_LAYERS)
+		put_layers(p, &line);
+	else
+		buf_puts(&line, phase_sentences[p->phase]);
+	buf_puts(&line, "\n");
+	if (!line.failed)
+		(void)!io_write_all(STDERR_FILENO, line.data, line.len);
+}
+
+static void show(struct progress *p, bool ended)
+{
+	if (p->kind == PROGRESS_AUTO && !p->terminal) {
+		show_line(p, ended);
+		return;
+	}
 	p->shown = p->phase;
 	if (p->kind == PROGRESS_JSON)
 		show_json(p);
-	else if (p->kind == PROGRESS_AUTO && p->terminal)
+	else if (p->kind == PROGRESS_AUTO)
 		show_bars(p);
-	else if (p->kind == PROGRESS_AUTO && changed && phase_sentences[p->phase][0] && isatty(STDERR_FILENO))
-		fprintf(stderr, "%s\n", phase_sentences[p->phase]);
 }
 
 static void *report(void *user)
@@ -135,7 +200,7 @@ static void *report(void *user)
 		while (!p->stop && pthread_cond_timedwait(&p->changed, &p->lock, &until) == 0)
 			;
 		if (!p->stop && (p->layers || p->terminal || p->phase != p->shown))
-			show(p);
+			show(p, false);
 		if (p->deadline > 0 && now_seconds() > p->deadline) {
 			p->deadline = 0;
 			p->expired(p->user);
@@ -182,19 +247,19 @@ void progress_phase(struct progress *p, enum phase phase)
 	pthread_mutex_lock(&p->lock);
 	p->phase = phase;
 	if (p->kind == PROGRESS_JSON || !p->terminal)
-		show(p);
+		show(p, false);
 	pthread_mutex_unlock(&p->lock);
 }
 
 void progress_layers(struct progress *p, struct fetch *layers, uint32_t n)
 {
 	pthread_mutex_lock(&p->lock);
-	if (!layers && p->layers && (p->kind == PROGRESS_JSON || p->terminal))
-		show(p); /* how it ended */
+	if (!layers && p->layers)
+		show(p, true); /* how it ended */
 	p->layers = layers;
 	p->n_layers = layers ? n : 0;
 	if (layers && p->kind == PROGRESS_JSON)
-		show(p);
+		show(p, false);
 	pthread_mutex_unlock(&p->lock);
 }
 

@@ -224,6 +224,7 @@ static int attend_local(struct transfer *t, struct edera_error *err)
 		if (rc == 0 && fetch_begin(t->f, err))
 			return err->code;
 		t->state = rc == 0 ? TRANSFER_READING : rc == 1 ? TRANSFER_VERIFYING : TRANSFER_IDLE;
+		fetch_is_here(t->f, t->state != TRANSFER_IDLE);
 		return 1;
 	}
 	if (t->crowded && !blob_has_room(&t->f->blob))
@@ -237,6 +238,7 @@ static int attend_local(struct transfer *t, struct edera_error *err)
 	local_close(&t->local);
 	if (rc == -ENOENT) {
 		t->state = TRANSFER_IDLE;
+		fetch_is_here(t->f, false);
 		return 1;
 	}
 	t->state = TRANSFER_DONE;
@@ -255,6 +257,7 @@ static int attend(struct transfer *t, struct edera_error *err)
 			t->looked = true;
 			if (!local_open(&t->r->local, t->f->what, &t->local)) {
 				t->state = TRANSFER_VERIFYING;
+				fetch_is_here(t->f, true);
 				return 0;
 			}
 		}

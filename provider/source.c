@@ -8,6 +8,8 @@ int source_new(const struct origin *ref, const struct options *o, struct source 
 	return ref->kind == ORIGIN_REGISTRY ? source_registry_new(ref, o, ret, err) : source_layout_new(ref, o, ret, err);
 }
 
+void fetch_is_here(struct fetch *f, bool here) { __atomic_store_n(&f->here, here, __ATOMIC_RELAXED); }
+
 int fetch_begin(struct fetch *f, struct edera_error *err)
 {
 	__atomic_store_n(&f->phase, FETCH_RUNNING, __ATOMIC_RELAXED);

@@ -17,7 +17,9 @@ struct fetch {
 	struct blob blob;
 	struct digest digest;
 	uint64_t got;            /* bytes hashed and handed on; read by the progress reporter without a lock */
-	int phase;               /* enum fetch_phase, the same */
+	int phase;               /* how far the fetcher is: enum fetch_phase up to FETCH_DONE; read in the same way, as are the others */
+	int unpack;              /* how far the packer is: 0, FETCH_UNPACKING, FETCH_UNPACKED */
+	bool here;               /* it is on this machine and need not be fetched, for all that is known */
 };
 
 struct source;
@@ -48,6 +50,7 @@ int source_new(const struct origin *, const struct options *, struct source **re
 
 /* For sources: takes bytes in order. -EAGAIN: no room, nothing taken. More than the descriptor says is an error. */
 int fetch_begin(struct fetch *, struct edera_error *);
+void fetch_is_here(struct fetch *, bool);
 int fetch_put(struct fetch *, const void *data, size_t n, bool spool, struct edera_error *);
 int fetch_put_wait(struct fetch *, const void *data, size_t n, struct edera_error *);
 /* All is here: size and digest are verified. */

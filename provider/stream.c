@@ -291,13 +291,13 @@ static int pack_layers(struct stream *s, struct edera_error *err)
 
 		if (!tar)
 			return err_errno(err, -ENOMEM, "cannot read a layer");
-		__atomic_store_n(&f->phase, FETCH_UNPACKING, __ATOMIC_RELAXED);
+		__atomic_store_n(&f->unpack, FETCH_UNPACKING, __ATOMIC_RELAXED);
 		r = s->again ? pack_missing(s, tar, s->order[i], err) : pack_layer(s, tar, s->order[i], err);
 		release(s);
 		tar_free(tar);
 		if (r && r != -ECANCELED)
 			err_wrap(err, "layer %s", f->what->digest);
-		__atomic_store_n(&f->phase, FETCH_UNPACKED, __ATOMIC_RELAXED);
+		__atomic_store_n(&f->unpack, FETCH_UNPACKED, __ATOMIC_RELAXED);
 	}
 	return r;
 }
@@ -344,6 +344,7 @@ int stream_layers(struct pull *p, const uint32_t *order, uint32_t n, bool again,
 	for (uint32_t i = 0; i < n && !r; i++) {
 		s.fetches[i].what = &p->image.manifest.layers[order[i]];
 		s.fetches[i].phase = FETCH_WAITING;
+		s.fetches[i].here = p->image.ref.kind != ORIGIN_REGISTRY;
 		blob_init(&s.fetches[i].blob, &s.pool, i ? MEMORY_OTHERS : MEMORY_FIRST);
 	}
 	if (!r) {

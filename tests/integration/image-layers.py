@@ -275,6 +275,41 @@ def test_cache_crash():
         assert d.image(TWO[1]) == good(provider('oci:' + TWO[0].path))
 
 
+def test_phases():
+    """Of each layer one phase after the other; what is here is never downloaded."""
+    order = ['waiting', 'downloading', 'downloaded', 'extracting', 'extracted']
+    l, digest = ONE[0], ONE[1]
+    layers = [d['digest'] for d in json.load(open(f'{l.path}/blobs/sha256/{digest[7:]}'))['layers']]
+
+    def slow(r):
+        data = r.server.data(r.what) if r.kind == 'blobs' else None
+        if data and len(data) > 1000:
+            r.reply(200, b'', length=len(data))
+            for i in range(0, len(data), len(data) // 5):
+                r.handler.wfile.write(data[i:i + len(data) // 5])
+                time.sleep(0.1)
+            return True
+    with Registry(l, fault=slow) as reg:
+        for here in ([], layers[:1], layers[1:2], layers):
+            r = pull(reg, '--progress', 'json', *(('--blobs', some_blobs(l, here)) if here else ()))
+            assert good(r) == WANTED
+            seen, current, flagged = {}, {}, set()
+            for line in map(json.loads, r.out.splitlines()):
+                for y in line.get('layers', []) if line.get('phase') == 'layer-download' else []:
+                    p = order.index(y['phase'])
+                    seen.setdefault(y['id'], [p])
+                    assert p >= seen[y['id']][-1] and y['current'] >= current.get(y['id'], 0), (y, seen)
+                    assert p < 2 or y['current'] == y['total'], y
+                    seen[y['id']].append(p)
+                    current[y['id']] = y['current']
+                    flagged |= {y['id']} if y.get('here') else set()
+            assert flagged == set(here), (flagged, here)
+            for d in seen:
+                assert seen[d][-1] == 4 and (1 not in seen[d] if d in here else 1 in seen[d] or os.path.getsize(f'{l.path}/blobs/sha256/{d[7:]}') <= 1000), (d, here, seen[d])
+    for line in map(json.loads, provider('--progress', 'json', 'oci:' + l.path).out.splitlines()):
+        assert all(y['here'] and y['phase'] != 'downloading' for y in line.get('layers', []))
+
+
 def test_cache_full_disk():
     """Room for the images, not for their layers too: they come first."""
     big = [(t, image(t)) for t in ('x', 'y')]

@@ -5,6 +5,7 @@ import json
 import os
 import random
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -172,8 +173,22 @@ def failure_test():
 def plain_test():
     with Pull(7, 0.5, env=dict(ENV, TERM='dumb'), rows=24, columns=80) as s:
         same('a terminal that cannot move its cursor', 0, s.wait(60))
-        same('gets a line a phase', [PROMPT, 'resolving the reference', 'fetching the config', 'fetching layers', 'merging layers', 'writing metadata', 'complete'], s.lines())
+        same('gets a line a phase', [PROMPT, 'resolving the reference', 'fetching the config', 'downloading layers (7, 343 KiB)', 'merging layers', 'writing metadata', 'complete'], s.lines())
         s.close()
+    blobs = WORK + '/blobs'
+    shutil.copytree(IMAGES[7].path + '/blobs', blobs)
+    layers = sorted(os.listdir(blobs + '/sha256'), key=lambda f: -os.path.getsize(blobs + '/sha256/' + f))[:7]
+    for f in layers[2:]:
+        os.unlink(blobs + '/sha256/' + f)
+    for env in (dict(ENV, TERM='dumb'), ENV):
+        with Pull(7, 1, env=env, arguments=('--blobs', blobs, '--parallel', '7'), rows=24, columns=100) as s:
+            s.until(lambda lines: any(re.search(r'downloading layers \(5, 245 KiB; 2 are here, 98 KiB\)', line) for line in lines))
+            same('layers that are here are counted, TERM=%s' % env['TERM'], 0, s.wait(60))
+            s.close()
+    s = Screen([PROVIDER, '--platform', 'linux/amd64', '--output', WORK + '/local', 'oci:' + IMAGES[7].path], env=dict(ENV, TERM='dumb'), rows=24, columns=80)
+    s.wait(60)
+    check('a local image is not downloaded', 'unpacking layers (7 are here, 343 KiB)' in s.lines(), s.lines())
+    s.close()
     with Pull(7, 0.7, env=dict(ENV, LANG='C', NO_COLOR='1'), rows=24, columns=80) as s:
         s.wait(60)
         check('ASCII in the C locale, no colour', all(c < 128 for c in s.raw) and b'\x1b[3' not in s.raw and b'[==' in s.raw)
