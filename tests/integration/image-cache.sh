@@ -76,6 +76,10 @@ same "in the other file system" 4 "$(find "$work/elsewhere/images" -name '*.squa
 protect zone launch -n web --wait >/dev/null || bad "launch"
 protect workload launch --zone web --name db "$(name one)" sleep 1000 >/dev/null || bad "a workload"
 
+same "a workload by the digest of its image" hi "$(protect workload launch --zone web --name bydigest -a "${digest[one]}" echo hi 2>/dev/null </dev/null)"
+protect workload destroy bydigest >/dev/null || bad "destroy it"
+has "a kernel by a digest that is not there" "a digest alone names no registry" "$(protect zone launch -n other --kernel "sha256:$(printf '0%.0s' $(seq 64))" 2>&1)"
+
 # list, in every format
 table=$(protect image list)
 for word in digest names format size age "in use" "${digest[one]:0:19}" "$(name one)" squashfs KiB second yes no; do has "the table has $word" "$word" "$table"; done
