@@ -75,15 +75,14 @@ drive delete hog
 drive create --serial image --limit memory.max=20000000 hog -- /bin/awk "$hog" && drive start hog
 drive attach hog >/dev/null 2>&1; is 137 $? "the end of one with a limit of its own"
 drive delete hog
-# Whether the kernel ends one or lets it read its own text for ever hangs on a few pages: at some of these limits it does the latter.
-limits="20200000 20300000 20400000 20500000"
-for l in $limits; do drive create --serial image --limit memory.max=$l hog$l -- /bin/awk "$hog" && drive start hog$l; done
+# Whether the kernel ends one or lets it read its own text for ever hangs on a few pages: alone, with these limits, it did the latter.
+for l in 20200000 20300000; do
+	drive create --serial image --limit memory.max=$l hog -- /bin/awk "$hog" && drive start hog
+	timeout 60 "$BUILD_DIR/tests/integration/agent-drive" "$work/s" attach hog >/dev/null 2>&1; is 137 $? "the end of one with $l bytes"
+	drive delete hog
+done
 reader='BEGIN { while (n < 12) a[n++] = sprintf("%1000000d", 1); while (i++ < 6) system("cat /big >/dev/null"); print "read" }'
 drive create --serial image --limit memory.max=20000000 reader -- /bin/awk "$reader" && drive start reader
-for l in $limits; do
-	timeout 60 "$BUILD_DIR/tests/integration/agent-drive" "$work/s" attach hog$l >/dev/null 2>&1; is 137 $? "the end of one with $l bytes"
-	drive delete hog$l
-done
 is "read" "$(drive attach reader 2>&1)" "one that reads much, with little room for it"
 drive delete reader
 drive create --serial image hog -- /bin/sh -c 'head -c 1000000000 /dev/zero >/full; echo $?' && drive start hog
