@@ -29,7 +29,7 @@ for dir in usr etc var; do
 	mount -t overlay overlay -o "lowerdir=/$dir,upperdir=/run/layers/$dir/up,workdir=/run/layers/$dir/work" "/$dir" || exit 1
 done
 rm -rf /var/lib/edera
-[ "${PROTECT_TEST_CACHE:-}" = "" ] || mkdir -p /var/lib/edera/quickstart/cache && cp -a "$PROTECT_TEST_CACHE"/linux-image-* /var/lib/edera/quickstart/cache/ 2>/dev/null
+[ "${PROTECT_TEST_CACHE:-}" = "" ] || { mkdir -p /var/lib/edera/quickstart/cache; cp -a "$PROTECT_TEST_CACHE"/linux-image-* /var/lib/edera/quickstart/cache/ 2>/dev/null; }
 
 failures=0
 ok() { printf 'ok   %s\n' "$*"; }
