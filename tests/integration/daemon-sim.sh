@@ -156,15 +156,18 @@ same "no process is left" "" "$(pgrep -f "$work/plugins/sim-vmm")"
 same "no directory is left" "" "$(ls "$work/run/zones")"
 
 # A second daemon that is not told where to run takes its directory with it, unless something of a zone is in there.
-beside() { # COMMAND: while it runs
-	unshare --mount --propagation private sh -c '
-		mount -t tmpfs tmpfs /run && mkdir -p "$2" || exit
+run_dir=$("$BUILD_DIR/protect-daemon" --help | sed -n 's/.*--run-dir.*(default: \(.*\); with --data-dir.*/\1/p')
+above=$run_dir
+until [ -d "$above" ]; do above=$(dirname "$above"); done
+beside() { # COMMAND: while it runs, with $run in its environment
+	run=$run_dir unshare --mount --propagation private sh -c '
+		mount -t tmpfs tmpfs "$5" && mkdir -p "$2" || exit
 		"$0" --config "$1/daemon.toml" --data-dir "$2" >>"$1/log" 2>&1 </dev/null &
 		for i in $(seq 200); do PROTECT_CONNECTION="unix://$2/daemon.socket" "$4" host status >/dev/null 2>&1 && break; sleep 0.05; done
 		(eval "$3")
 		kill $!
 		wait $!
-		ls -d /run/*/i-* 2>/dev/null | wc -l' "$BUILD_DIR/protect-daemon" "$work" "$work/data2" "$1" "$BUILD_DIR/cli/protect"
+		ls -d "$run"/i-* 2>/dev/null | wc -l' "$BUILD_DIR/protect-daemon" "$work" "$work/data2" "$1" "$BUILD_DIR/cli/protect" "$above"
 }
-same "a second daemon has a directory of its own" "1 0" "$(echo $(beside 'ls -d /run/*/i-*/zones | wc -l'))"
-same "which stays while a zone is in it" 1 "$(beside 'cd /run/*/i-*/zones && mkdir some')"
+same "a second daemon has a directory of its own" "1 0" "$(echo $(beside 'ls -d $run/i-*/zones | wc -l'))"
+same "which stays while a zone is in it" 1 "$(beside 'cd $run/i-*/zones && mkdir some')"
