@@ -45,7 +45,7 @@ if mkfs=$("$SRC_DIR/tests/rigs/erofs-utils"); then
 	contains "which the zone mounts as one" " erofs ro" "$(in_zone z cat /proc/mounts)"
 	contains "it is listed beside the squashfs" erofs "$(protect image list --output json | jq -r '.[].format')"
 	same "one owner, one digest" "1 1" "$(protect image list --output json | jq -r '.[] | select(.format | test("EROFS|erofs")) | .digest' | sort -u | wc -l) $(find "$data/cache/images" -name image -path '*.erofs/*' -user root -perm 644 | wc -l)"
-	refused "it is in use" "(erofs) is in use by the workload e1" protect image remove --format erofs "$image"
+	refused "it is in use" "\(erofs\) is in use by the workload e1 in the zone z" protect image remove --format erofs "$image"
 	works "until that is destroyed" protect workload destroy e1
 	works "it is removed alone" protect image remove --format erofs "$image"
 	same "the squashfs stays" "0" "$(find "$data/cache/images" -maxdepth 1 -name '*.erofs' | wc -l)"

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Images packed as tar, which is what internal images are kept as, unpacked by GNU tar: image-tar.py [NAME...]"""
-import os, shutil, subprocess, sys, tempfile
+import os, subprocess, sys, tempfile
 
 sys.path.insert(0, os.environ.get('SRC_DIR', os.path.dirname(os.path.abspath(__file__)) + '/../..') + '/tests/rigs/oci-cases')
 import squash
@@ -38,7 +38,7 @@ def main():
         try:
             bad = run(name, CASES[name], folder)
         finally:
-            shutil.rmtree(folder, ignore_errors=True)
+            subprocess.run(['rm', '-rf', folder])  # Python gives up a thousand directories down
         if bad:
             wrong += 1
             print(f'{name} ({CASES[name].why}): ' + '; '.join(bad))
