@@ -12,8 +12,6 @@
 #include <unistd.h>
 
 #define PIECE (256u << 10)
-#define RATIO_MAX 1100 /* as for layers: gzip cannot do more than 1032 */
-#define RATIO_FROM (4ull << 30)
 
 struct unpacking {
 	int from, to;
@@ -60,8 +58,9 @@ static int made(void *user, size_t n, struct edera_error *err)
 	u->made += n;
 	if (u->made > u->max)
 		return err_set(err, -EFBIG, "it takes more than the %llu bytes allowed when unpacked (--max-size)", (unsigned long long)u->max);
-	if (u->made > RATIO_FROM && u->made / RATIO_MAX > u->size)
-		return err_set(err, -EFBIG, "it unpacks to more than %d times its size, which no real archive does", RATIO_MAX);
+	r = inflate_check_ratio(u->made, u->size, err);
+	if (r)
+		return r;
 	r = io_write_all(u->to, u->out, n);
 	return r ? err_errno(err, r, "cannot unpack it") : 0;
 }

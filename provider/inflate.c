@@ -7,6 +7,9 @@
 #include <zstd.h>
 #include <zstd_errors.h>
 
+#define RATIO_FROM (4ull << 30) /* below this, data may be as compressible as it likes */
+#define RATIO_MAX 1100          /* gzip cannot do more than 1032 */
+
 int unpack_input(struct unpack *s, struct edera_error *err)
 {
 	while (s->in_left == 0 && !s->in_ended) {
@@ -132,6 +135,13 @@ bool inflate_needed(const uint8_t *start, size_t n)
 	struct unpack s = { .in = start, .in_left = n };
 
 	return starts_gzip(&s) || starts_zstd(&s) || starts_bzip2(&s) || starts_xz(&s);
+}
+
+int inflate_check_ratio(uint64_t made, uint64_t packed, struct edera_error *err)
+{
+	if (made <= RATIO_FROM || made / RATIO_MAX <= packed)
+		return 0;
+	return err_set(err, -EFBIG, "it unpacks to more than %d times its size, which nothing real does", RATIO_MAX);
 }
 
 int inflate_run(const struct inflate_io *io, struct edera_error *err)

@@ -24,5 +24,7 @@ struct inflate_io {
 /* By the first bytes of a file (16, if there are so many). */
 bool inflate_needed(const uint8_t *start, size_t n);
 int inflate_run(const struct inflate_io *, struct edera_error *);
+/* -EFBIG where so much came of so little that nobody meant it: a bomb. */
+int inflate_check_ratio(uint64_t made, uint64_t packed, struct edera_error *);
 
 #endif

@@ -14,8 +14,6 @@
 #define MEMORY_FIRST (6u << 20)  /* compressed bytes of the first layer of the row that may wait in memory */
 #define MEMORY_OTHERS (2u << 20) /* of each other one */
 #define SPOOL_MAX (64ull << 30)
-#define RATIO_FROM (4ull << 30)  /* below this, a layer may be as compressible as it likes */
-#define RATIO_MAX 1100           /* gzip cannot do more than 1032 */
 
 struct stream {
 	struct pull *pull;
@@ -94,9 +92,7 @@ static int inflate_made(void *user, size_t n, struct edera_error *err)
 	s->made += n;
 	if (s->pull->unpacked + s->made > s->pull->options->max_size && !s->again)
 		return too_large(s, err);
-	if (s->made > RATIO_FROM && s->made / RATIO_MAX > f->what->size)
-		return err_set(err, -EFBIG, "it unpacks to more than %d times its size, which no real layer does", RATIO_MAX);
-	return 0;
+	return inflate_check_ratio(s->made, f->what->size, err);
 }
 
 static int unpack_layer(struct stream *s, struct edera_error *err)
