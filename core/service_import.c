@@ -304,6 +304,7 @@ static void go_ahead(struct import *i)
 {
 	PB(ImportImageReply) reply = PROTECT__CONTROL__V1__IMPORT_IMAGE_REPLY__INIT;
 	PB(OciImageProgress) started = PROTECT__CONTROL__V1__OCI_IMAGE_PROGRESS__INIT;
+	bool last = i->last;
 
 	started.phase = PROTECT__CONTROL__V1__OCI_IMAGE_PROGRESS_PHASE__OCI_IMAGE_PROGRESS_PHASE_STARTED;
 	reply.progress = &started;
@@ -313,7 +314,8 @@ static void go_ahead(struct import *i)
 	i->upload = upload_new(i->d->workers, i->d->cache_dir, (uint64_t)conf_int(i->d->conf, "oci.max-image-mb") << 20, "[oci] max-image-mb", &upload_ops, i);
 	uv_timer_start(&i->silence, silent, silence_ms(i), silence_ms(i));
 	set_paused(i, false);
-	take(i, i->first.data, i->first.len, i->last ? (i->last = false, true) : false);
+	i->last = false; /* its first chunk is not taken yet */
+	take(i, i->first.data, i->first.len, last);
 	buf_free(&i->first);
 }
 

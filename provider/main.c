@@ -53,8 +53,8 @@ int main(int argc, char **argv)
 	}
 	/* The output is ours only as long as whoever asked for it is there. */
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	/* Work that nobody talks to: threads that wake each other need not interrupt each other too. A pull takes 6 % less time, and who
-	 * else runs on the machine is disturbed less. */
+	/* Work that nobody talks to: threads that wake each other need not interrupt each other too. A pull is faster for it, and who else runs
+	 * on the machine is disturbed less. */
 	sched_setscheduler(0, SCHED_BATCH, &(struct sched_param){ 0 });
 	/* Few arenas and no returning of memory piece by piece: many threads pass buffers along. */
 	mallopt(M_ARENA_MAX, 2);

@@ -57,9 +57,9 @@ int registry_authenticate(struct registry *, struct endpoint *, const char *chal
 /* Renews one that is about to expire; no authorization is fine. */
 int registry_refresh(struct registry *, struct endpoint *, struct edera_error *);
 
-/* "/v2/NAME/KIND/WHAT", as the endpoint wants it. */
 /* Reads and checks what the options name of certificates and keys. */
 int registry_read_tls(const struct options *, struct http_options *, struct edera_error *);
+/* "/v2/NAME/KIND/WHAT", as the endpoint wants it. */
 int registry_path(const struct registry *, const struct endpoint *, const char *kind, const char *what, char ret[URL_MAX], struct edera_error *);
 /* Sets up a request to an endpoint: q's url (into url), authorization and protection. */
 int registry_address(struct endpoint *, const char *path, struct http_request *q, char url[URL_MAX], struct edera_error *);

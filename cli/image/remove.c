@@ -77,10 +77,8 @@ static int run(struct cli *cli, const void *args, const struct strings *operands
 	return failed;
 }
 
-static const char *const formats[] = { "squashfs", "erofs", "tar", "directory", NULL };
-
 static const struct opt options[] = {
-	{ "format", 's', OPT_STRING, AT(struct args, format), "FORMAT", "only the copy in this format", .choices = formats },
+	{ "format", 's', OPT_STRING, AT(struct args, format), "FORMAT", "only the copy in this format", .choices = image_formats },
 };
 
 static const struct example examples[] = {

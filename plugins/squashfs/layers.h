@@ -31,8 +31,9 @@ int keeping_new(struct keeping *, const char *digest, uint64_t size, int *ret_fd
 void keeping_kept(struct keeping *, const char *digest);
 void keeping_bad(struct keeping *, const char *digest);
 
+/* What an entry keeps, on disk; of a layer that several keep, its part. */
+uint64_t layers_bytes(const char *entry);
 /* Removes layers that no image has any more. */
-uint64_t layers_bytes(const char *entry); /* what an entry keeps, on disk; of a layer that several keep, its part */
 void layers_sweep(struct store *);
 /* Removes all layers of all images; true if there was one. */
 bool layers_drop(struct store *);
