@@ -1,56 +1,17 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 # The cache as people keep it: list, remove and prune, with what is in use; on another file system, behind a symlink, and on a full disk.
-set -u
-[ "$(id -u)" = 0 ] || { echo "namespaces need root"; exit 77; }
-id edera-oci >/dev/null 2>&1 || { echo "the system user edera-oci is missing: make install makes it"; exit 77; }
-for tool in umoci mksquashfs crun jq; do command -v $tool >/dev/null || { echo "$tool is missing"; exit 77; }; done
+. "$SRC_DIR/tests/rigs/sim-daemon.bash"
 
-work=$(mktemp -d /var/tmp/ps.XXXXXX)
-chmod 755 "$work"
-failures=0
-ok() { printf 'ok   %s\n' "$*"; }
-bad() { printf 'FAIL %s\n' "$*"; failures=$((failures + 1)); }
-same() { if [ "$2" = "$3" ]; then ok "$1"; else bad "$1: expected '$2', got '$3'"; fi; }
-has() { case $3 in *"$2"*) ok "$1" ;; *) bad "$1: '$2' is not in: $3" ;; esac; }
-
-mkdir -p "$work/plugins" "$work/data/zone" "$work/elsewhere"
 # The cache is a symlink to another file system.
-mount -t tmpfs -o size=24m,mode=755 tmpfs "$work/elsewhere" || { rm -rf "$work"; echo "no tmpfs can be mounted here"; exit 77; }
+mkdir "$work/elsewhere"
+mount -t tmpfs -o size=24m,mode=755 tmpfs "$work/elsewhere" || { rm -rf "$work"; trap - EXIT; echo "no tmpfs can be mounted here"; exit 77; }
 ln -s "$work/elsewhere" "$work/data/cache"
-cp "$BUILD_DIR"/plugins/{config,registry,squashfs}/.libs/*.so "$BUILD_DIR/tests/plugins/sim/.libs/sim.so" "$work/plugins/"
-cp "$BUILD_DIR/tests/plugins/sim/sim-vmm" "$work/plugins/"
-: >"$work/data/zone/kernel"
-: >"$work/data/zone/initrd"
-cat >"$work/daemon.toml" <<CONFIG
-[plugins]
-directory = "$work/plugins"
-hypervisor = "sim"
+cat >>"$work/daemon.toml" <<CONFIG
 [zone.kernel-variants]
 ordinary = "example.com/kernel:1"
-[plugin.sim]
-agent = "$BUILD_DIR/zone/protect-zone-agent"
-vmm = "$work/plugins/sim-vmm"
 CONFIG
-export PROTECT_CONNECTION=unix://$work/socket PROTECT_OCI_PROVIDER=$BUILD_DIR/provider/protect-oci-provider
-[ -x "$PROTECT_OCI_PROVIDER" ] || PROTECT_OCI_PROVIDER=$BUILD_DIR/protect-oci-provider
-protect() { timeout 60 "$BUILD_DIR/cli/protect" "$@"; }
-"$BUILD_DIR/protect-daemon" --config "$work/daemon.toml" --data-dir "$work/data" --run-dir "$work/run" --listen "unix://$work/socket" >>"$work/log" 2>&1 </dev/null &
-daemon=$!
-finish() {
-	protect zone destroy --wait one >/dev/null 2>&1
-	kill "$daemon"
-	wait "$daemon" 2>/dev/null
-	pkill -9 -f "$work/plugins/sim-vmm" 2>/dev/null
-	[ $failures -eq 0 ] || tail -n 40 "$work/log"
-	sleep 0.2
-	umount -l $(grep -o " $work[^ ]*" /proc/mounts) 2>/dev/null
-	rm -rf "$work"
-	[ $failures -eq 0 ] || exit 1
-	exit 0
-}
-trap finish EXIT
-for _ in $(seq 200); do protect host status >/dev/null 2>&1 && break; sleep 0.05; done
+start_daemon || exit
 
 # Images that differ in one file; the tag is their name.
 "$SRC_DIR/tests/rigs/busybox-image" "$work/image" one || exit 1

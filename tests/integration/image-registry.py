@@ -17,7 +17,7 @@ def test_anonymous():
 
 def test_by_digest():
     with Registry(PLAIN_LAYOUT) as reg:
-        d = PLAIN_LAYOUT.entries[0]['digest']
+        d = MANIFEST_DIGEST
         assert good(pull(reg, tag='t/image@' + d)) == WANT
         assert good(pull(reg, tag='t/image:whatever@' + d)) == WANT
 
@@ -29,7 +29,7 @@ def test_json():
         lines = [json.loads(l) for l in r.out.splitlines()]
         phases = [l['phase'] for l in lines if l['type'] == 'progress']
         assert phases[0] in ('started', 'resolving') and phases[-1] == 'complete', phases
-        assert lines[-1]['type'] == 'result' and lines[-1]['digest'] == PLAIN_LAYOUT.entries[0]['digest'] and lines[-1]['source_digest'] == ''
+        assert lines[-1]['type'] == 'result' and lines[-1]['digest'] == MANIFEST_DIGEST and lines[-1]['source_digest'] == ''
         assert lines[-1]['reference'] == f'{reg.host}/t/image:latest' and lines[-1]['bytes'] == os.path.getsize(r.folder + '/image')
         assert json.loads(base64.b64decode(lines[-1]['manifest']))['schemaVersion'] == 2
         assert json.loads(base64.b64decode(lines[-1]['config']))['os'] == 'linux'
@@ -42,7 +42,7 @@ def test_json():
 
 def test_have():
     with Registry(PLAIN_LAYOUT) as reg:
-        r = pull(reg, '--progress', 'json', '--have', 'sha256:' + '0' * 64, '--have', PLAIN_LAYOUT.entries[0]['digest'])
+        r = pull(reg, '--progress', 'json', '--have', 'sha256:' + '0' * 64, '--have', MANIFEST_DIGEST)
         assert r.status == 0 and json.loads(r.out.splitlines()[-1])['cached'] is True
         assert len(reg.asked('blobs')) == 1  # the config
 
@@ -324,7 +324,7 @@ def but_layers():
     """What --blobs needs for the plain image, its layers left out."""
     d = tempfile.mkdtemp(dir=WORK)
     os.mkdir(d + '/sha256')
-    digest = PLAIN_LAYOUT.entries[0]['digest']
+    digest = MANIFEST_DIGEST
     for one in (digest, json.loads(open(f'{PLAIN_LAYOUT.path}/blobs/sha256/{digest[7:]}').read())['config']['digest']):
         os.link(f'{PLAIN_LAYOUT.path}/blobs/sha256/{one[7:]}', f'{d}/sha256/{one[7:]}')
     return ['--blobs', d], 't/image@' + digest
@@ -424,7 +424,7 @@ def test_corrupt_anything():
     for n in range(0, 1200, 60):
         def fault(r):
             if r.kind in ('blobs', 'manifests'):
-                data = r.server.data(r.what if ':' in r.what else PLAIN_LAYOUT.entries[0]['digest'])
+                data = r.server.data(r.what if ':' in r.what else MANIFEST_DIGEST)
                 at = (n * 7919 + r.server.count('c') * 31) % len(data)
                 data = data[:at] + bytes([data[at] ^ 0x20]) + data[at + 1:]
                 return r.reply(200, data)
@@ -434,14 +434,14 @@ def test_corrupt_anything():
 
 
 def test_manifest_by_digest_differs():
-    d = PLAIN_LAYOUT.entries[0]['digest']
+    d = MANIFEST_DIGEST
     with Registry(PLAIN_LAYOUT, fault=lambda r: r.reply(200, r.server.data(d) + b' ') if r.kind == 'manifests' else None) as reg:
         bad(pull(reg, tag='t/image@' + d), d)
 
 
 def test_content_digest_header():
     for value in ('sha256:' + '0' * 64, 'nonsense', ''):
-        d = PLAIN_LAYOUT.entries[0]['digest']
+        d = MANIFEST_DIGEST
         with Registry(PLAIN_LAYOUT, fault=lambda r: r.reply(200, r.server.data(d), Docker_Content_Digest=value, Content_Type='text/plain') if r.kind == 'manifests' else None) as reg:
             assert good(pull(reg)) == WANT
 
@@ -452,7 +452,7 @@ def test_html():
         bad(pull(reg))
     with Registry(PLAIN_LAYOUT, fault=lambda r: r.reply(200, page, Content_Type='text/html') if r.kind == 'manifests' else None) as reg:
         bad(pull(reg), 'JSON')
-        bad(pull(reg, tag='t/image@' + PLAIN_LAYOUT.entries[0]['digest']), 'text/html')
+        bad(pull(reg, tag='t/image@' + MANIFEST_DIGEST), 'text/html')
 
 
 def test_longer_blob():

@@ -17,7 +17,14 @@ def layout(layers=None, **more):
 
 
 PLAIN_LAYOUT = layout()
-BIG_LAYER = max(json.load(open(f'{PLAIN_LAYOUT.path}/blobs/sha256/{PLAIN_LAYOUT.entries[0]["digest"][7:]}'))['layers'], key=lambda d: d['size'])
+MANIFEST_DIGEST = PLAIN_LAYOUT.entries[0]['digest']
+PLAIN_MANIFEST = json.load(open(f'{PLAIN_LAYOUT.path}/blobs/sha256/{MANIFEST_DIGEST[7:]}'))
+CONFIG = PLAIN_MANIFEST['config']['digest']
+BIG_LAYER = max(PLAIN_MANIFEST['layers'], key=lambda d: d['size'])
+
+
+def is_big(r):
+    return r.kind == 'blobs' and r.what == BIG_LAYER['digest']
 
 
 class Result:
