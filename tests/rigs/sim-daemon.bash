@@ -20,6 +20,7 @@ cp "$BUILD_DIR"/plugins/{config,registry,squashfs}/.libs/*.so "$BUILD_DIR/tests/
 cp "$BUILD_DIR/tests/plugins/sim/sim-vmm" "$work/plugins/"
 : >"$work/data/zone/kernel"
 : >"$work/data/zone/initrd"
+: >"$work/log"
 cat >"$work/daemon.toml" <<CONFIG
 [daemon]
 log-level = "debug"
